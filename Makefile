@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The tests start hundreds of processes: without kept bytecode each would compile every module.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-fast test-slow sim trees test-failpoints test-versions test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 

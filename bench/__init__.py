@@ -1,1 +1,1 @@
-"""Benchmarks of catena beside its peers: `python -m bench`. See docs/benchmarks.md."""
+"""Benchmarks of catena and other tools: `python -m bench`. See docs/benchmarks.md."""

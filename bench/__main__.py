@@ -47,7 +47,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run; return 0, 1 when a measurement failed, 2 for wrong usage."""
+    """Run the benchmark; return 0, 1 if a measurement failed, 2 for wrong usage."""
     parser = arguments()
     given = parser.parse_args(words)
     selected = {area: runner.chosen(rows_of(area), given.rows) for area in AREAS}
@@ -60,23 +60,23 @@ def main(words: Sequence[str] | None = None) -> int:
         tools = find({tool: getattr(given, tool) for tool in COMMANDS})
     except NotHereError as error:
         parser.error(str(error))
-    # Ended from outside, it ends its fixtures all the same.
+    # SIGTERM must end the fixtures too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     about = machine.describe(tools, given.quick)
     outcomes: list[Outcome] = []
     try:
         for outcome in runner.run(selected, tools, given.quick):
-            outcomes.append(outcome)  # what was measured when it is ended counts
+            outcomes.append(outcome)  # an interrupted run keeps its finished rows
     finally:
         text = report(outcomes, about, given.out)
-    # A run of some rows, or one that was ended, does not replace the table of all.
+    # A partial or interrupted run does not replace the table of all rows.
     if given.page and not given.rows and not given.quick:
         table.put_into(given.page, text)
     return 1 if any(cell.failed for o in outcomes for cell in o.cells.values()) else 0
 
 
 def report(outcomes: Sequence[Outcome], about: Mapping[str, object], out: Path) -> str:
-    """Write and print what was measured; return the table with the line above it."""
+    """Write and print the results; return the table with its heading."""
     finished = machine.finish(about)
     text = f"{machine.sentence(finished)}\n\n{table.markdown(outcomes)}"
     out.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""CPU time of all processes of a fixture, also of those that nobody waits for: a control group.
+"""CPU time of all processes of a fixture, including unreaped ones, from a control group.
 
-/proc/PID/stat tells a process's children when it has waited for them. Who ignores SIGCHLD, as the
-template of an agent's jobs does, gets nothing of their time, and it would be in no figure. A group
-of the unified hierarchy counts all that was ever in it (Linux's "Control Group v2", cpu.stat).
+/proc/PID/stat includes the children for which a process has waited. A process that ignores
+SIGCHLD, as the template of an agent's jobs, never gets their time. A control group of version 2
+counts all processes that were ever in it (cpu.stat).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import re
 import time
 from pathlib import Path
 
-#: Where the unified hierarchy is: alone, or beside those of version 1.
+#: Mount points of control groups version 2: alone, or together with version 1.
 _PLACES = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))
 _USAGE = re.compile(r"^usage_usec (\d+)$", re.MULTILINE)
 
 
 class Account:
-    """The group of one mark; groups lie in one another as marks do.
+    """The control group of one mark; groups are nested like marks.
 
     Args:
         mark: a path, absolute or not, which need not exist.
@@ -31,7 +31,7 @@ class Account:
         self._folder = top and top.joinpath(*(part for part in Path(mark).parts if part != os.sep))
 
     def take(self, pid: int) -> None:
-        """Count *pid* and what it starts from now on; nothing where this user may not."""
+        """Count *pid* and its future children; do nothing if this user may not create groups."""
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
@@ -44,9 +44,9 @@ class Account:
         return int(found[1]) / 1e6 if found else None
 
     def close(self) -> None:
-        """Take the group away, those in it, and those above it that are empty then.
+        """Remove the group, the groups in it, and empty parents.
 
-        No process is in it any more.
+        The group must contain no process.
         """
         top, folder = own_top(), self._folder
         if top is None or folder is None:
@@ -81,6 +81,6 @@ def own_top() -> Path | None:
         with contextlib.suppress(OSError):
             top.mkdir()
             (top / "cpu.stat").read_text(encoding="ascii")
-            top.rmdir()  # it was a trial
+            top.rmdir()  # only created to test the permission
             return top
     return None

@@ -1,4 +1,4 @@
-"""The areas of rows, in the order in which they are measured and stand in the table."""
+"""The areas of rows, in the order of measurement and of the table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bench.row import Row
 
-#: Modules of bench.rows; what needs a quiet machine most comes first.
+#: Modules of bench.rows; those that need a quiet machine most come first.
 AREAS = ("cli", "local", "ping", "minion", "bus", "fleet", "files", "ssh", "swarm")
 
 

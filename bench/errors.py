@@ -1,11 +1,11 @@
-"""Why there is no figure."""
+"""Errors that explain a missing figure."""
 
 from __future__ import annotations
 
 
 class BenchError(Exception):
-    """A measurement could not be made; the text stands in its cell of the table."""
+    """A measurement failed; the text is shown in its cell of the table."""
 
 
 class NotHereError(BenchError):
-    """The tool is not installed, or has no such thing: the cell says so, nothing has failed."""
+    """The tool is not installed or lacks the feature; this is no failure."""

@@ -1,9 +1,9 @@
-"""How costs grow: each kind of work at a size, ten times it, and a hundred times it.
+"""Measure how costs grow: each kind of work at 1, 10 and 100 times a size.
 
     python -m bench.growth [--only NAME]
 
-CPU seconds, which a busy machine changes little. What grows no faster than n·log n between the
-second and the third size is fine; the fixed part of the smallest is taken off first.
+The figures are CPU seconds, which depend little on other load. The cost at the smallest size is
+subtracted from the others; the rest may grow by n·log n between the second and the third size.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from catena.master.jobs.model import JobRequest
 from catena.master.store.database import Store
 from catena.master.store.tables import EVENTS
 
-#: What noise may add to a factor.
+#: Factor by which noise may increase a ratio.
 NOISE = 1.5
 STEPS = (1, 10, 100)
-#: How often what is quick is measured at the smaller sizes.
+#: Number of measurements of fast work at the smaller sizes.
 TRIES = 3
 CATENA = Path(sys.executable).parent / "catena"
 
@@ -56,8 +56,9 @@ class Growth:
     base: int
     #: CPU seconds of the work at a size.
     measure: Callable[[int], float]
-    #: The smaller sizes are measured so often, and the least counts: they cost little more than
-    #: the run itself, which differs from one time to the next.
+    #: Number of measurements of the smaller sizes, of which the minimum counts. Their cost is
+    #: close
+    #: to that of the run itself, which varies.
     tries: int = 1
 
     def costs(self) -> tuple[float, ...]:
@@ -69,7 +70,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Found:
-    """What one kind of work cost."""
+    """The costs of one kind of work."""
 
     growth: Growth
     #: CPU seconds by size, smallest first.
@@ -77,19 +78,19 @@ class Found:
 
     @property
     def factor(self) -> float:
-        """How much more the third costs than the second, without what the first costs."""
+        """The ratio of the third to the second cost after subtracting the first."""
         first, second, third = self.costs
         return (third - first) / max(second - first, 0.01)
 
     @property
     def allowed(self) -> float:
-        """What n·log n, and noise, allow for that factor."""
+        """The maximum ratio for n·log n, with noise."""
         second, third = (self.growth.base * step for step in STEPS[1:])
         return NOISE * (third * math.log(third)) / (second * math.log(second))
 
     @property
     def good(self) -> bool:
-        """Whether it grows no faster."""
+        """Whether the ratio is within the limit."""
         return self.factor <= self.allowed
 
 
@@ -192,7 +193,7 @@ def _beside(fill: Callable[[sa.Connection], None]) -> Station:
 
 
 def nops(count: int) -> float:
-    """Apply states that do nothing."""
+    """Apply no-op states."""
     return _apply("".join(f"nop{n}:\n  test.nop\n" for n in range(count)))
 
 
@@ -225,7 +226,7 @@ def required_in_sls(count: int) -> float:
     return _apply(mine, other=other)
 
 
-#: A state module that can join.
+#: A state module whose states can be aggregated.
 _OWN = """\
 def done(name):
     return {"name": name, "result": True, "changes": {}, "comment": ""}
@@ -237,7 +238,7 @@ def mod_aggregate(low, chunks, running):
 
 
 def joined(count: int) -> float:
-    """Apply states that could join, were it not that each requires the one before."""
+    """Apply states that could be aggregated, but each of which requires the previous one."""
     text = "own0:\n  own.done:\n  - aggregate: true\n" + "".join(
         f"own{n}:\n  own.done:\n  - aggregate: true\n  - require:\n    - own: own{n - 1}\n"
         for n in range(1, count)
@@ -253,7 +254,7 @@ def joined(count: int) -> float:
 
 
 def files(count: int) -> float:
-    """Lay a tree of small files out, and look at it again."""
+    """Write a tree of small files, then check it."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         source = folder / "states" / "tree"
@@ -303,7 +304,7 @@ GROWTHS = (
     Growth(
         "aggregate", "states that could join and each require the one before", 20, joined, TRIES
     ),
-    # So many that what they take stands out from what the two runs take by themselves.
+    # Enough files to exceed the cost of the two runs themselves.
     Growth("files", "files of a tree, laid out and looked at again", 100, files, TRIES),
 )
 
@@ -314,7 +315,7 @@ def main() -> int:
     names = [growth.name for growth in GROWTHS]
     parser.add_argument("--only", action="append", default=[], choices=names)
     given = parser.parse_args()
-    # A run that is ended ends what it has started.
+    # SIGTERM must end the fixtures too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     found = []
     for growth in GROWTHS:

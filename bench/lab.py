@@ -1,4 +1,4 @@
-"""The laboratory: scratch folders and fixtures, started when first asked for, and ended."""
+"""Scratch folders and fixtures of rows, created on first use and ended together."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bench.tools import Tools
 
 
 class Fixture(Protocol):
-    """What a lab keeps while rows need it."""
+    """A resource that a lab keeps while rows need it."""
 
     def close(self) -> None:
-        """End it and everything that it started."""
+        """End the fixture and all its processes."""
 
 
 F = TypeVar("F", bound=Fixture)
@@ -66,7 +66,7 @@ class Lab:
         return cast("F", kept)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Return what *make* returned when first asked for (a tree of files, say)."""
+        """Return the cached result of *make*, such as a tree of files."""
         if name not in self._made:
             self._made[name] = make()
         return cast("T", self._made[name])
@@ -78,7 +78,7 @@ class Lab:
             kept.close()
 
     def close(self) -> None:
-        """End all fixtures, the youngest first, and remove the scratch folders."""
+        """End all fixtures in reverse order and remove the scratch folders."""
         for name in reversed(list(self._kept)):
             try:
                 self.drop(name)

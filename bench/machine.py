@@ -1,4 +1,4 @@
-"""Where and when a run was: machine, kernel, load, versions."""
+"""Describe a run: machine, kernel, load, versions, time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.tools import COMMANDS, Tools
 
 
 def describe(tools: Tools, quick: bool) -> dict[str, object]:
-    """Return what is known before the run."""
+    """Return the facts known before the run."""
     memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
     model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     return {
@@ -33,7 +33,7 @@ def describe(tools: Tools, quick: bool) -> dict[str, object]:
 
 
 def finish(about: Mapping[str, object]) -> dict[str, object]:
-    """Return *about* with what is known after the run."""
+    """Return *about* with the facts known after the run."""
     return {**about, "ended": _now(), "load_after": os.getloadavg()[0]}
 
 

@@ -1,4 +1,4 @@
-"""Wall time, CPU seconds and memory of commands and of whole process trees, from the kernel."""
+"""Wall time, CPU seconds and memory of commands and process trees."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from pathlib import Path
 from bench.account import Account
 from bench.errors import BenchError
 
-#: Environment variable whose value marks the processes of one fixture, wherever they fork to.
+#: Environment variable that marks the processes of one fixture.
 MARK = "CATENA_BENCH"
-#: No single command of a benchmark takes longer.
+#: Maximum seconds of a single command.
 PATIENCE_SECONDS = 300.0
 _SHARES = re.compile(r"^(Pss|Private_Clean|Private_Dirty):\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command took."""
+    """The result and cost of a command."""
 
     wall: float
-    #: User and system seconds of it and of all its children that it waited for.
+    #: User and system seconds of the command and of the children for which it waited.
     cpu: float
     code: int
     out: str
@@ -85,13 +85,13 @@ def _kill_group(pid: int) -> None:
 
 @dataclass(frozen=True)
 class Stat:
-    """What /proc/PID/stat says of a process, in the kernel's ticks."""
+    """Values of /proc/PID/stat, in the kernel's ticks."""
 
     pid: int
     parent: int
-    #: Of the process itself.
+    #: Ticks of the process itself.
     own: int
-    #: Of its children that have ended and that it waited for, and theirs.
+    #: Ticks of the descendants that were waited for.
     reaped: int
 
 
@@ -168,7 +168,7 @@ def is_marked(environ: bytes, mark: str) -> bool:
 
 
 class Tree:
-    """The processes of a fixture: those that carry its mark, and everything below them.
+    """The processes of a fixture: those with its mark, and their descendants.
 
     Args:
         mark: value of the environment variable MARK in the fixture's processes. Marks are paths:
@@ -180,7 +180,7 @@ class Tree:
         self._account = Account(mark)
 
     def take(self, pid: int) -> None:
-        """Count the CPU time of *pid*, just started, and of all that it starts."""
+        """Count the CPU time of the newly started *pid* and of its children."""
         self._account.take(pid)
 
     def pids(self) -> set[int]:
@@ -226,7 +226,7 @@ class Tree:
         return memory(self.pids(), "Pss")
 
     def end(self, grace: float = 10.0) -> None:
-        """End every process of the tree, and wait until they are gone."""
+        """End every process of the tree and wait for their end."""
         deadline = time.monotonic() + grace
         sign = signal.SIGTERM
         while pids := self.pids():

@@ -1,9 +1,9 @@
-"""Runs a command and waits for all that it leaves behind, so that its CPU seconds are known.
+"""Run a command and wait for all orphans that it leaves, to count their CPU seconds.
 
     python reaper.py COMMAND …
 
-What sshd starts is let go of when a connection ends. This process adopts it: its own sum of the
-CPU of ended children (/proc/PID/stat) is then that of everything.
+Children of sshd become orphans when a connection ends. This process adopts them as a subreaper, so
+the CPU time of its ended children (/proc/PID/stat) includes everything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(words: list[str]) -> int:
-    """Run the command until it ends; return its code."""
+    """Run the command to its end; return its exit code."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(words)
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())

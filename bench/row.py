@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: what is measured, for whom, and what it aims at."""
+"""Rows of the benchmark: measuring functions per tool, and an aim."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 from bench.lab import Lab
 
-#: Who can be measured, in the order of the table's columns; "floor" is the bare machine.
+#: Measured tools, in the order of the table's columns; "floor" is a lower bound without them.
 TOOLS = ("catena", "salt", "ansible", "pyinfra", "floor")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one measurement found."""
+    """The result of one measurement."""
 
-    #: In the row's unit.
+    #: The value in the row's unit.
     value: float
-    #: CPU seconds of all processes that worked for it; None where that is the value or unknown.
+    #: CPU seconds of all processes involved; None if that is the value itself, or unknown.
     cpu: float | None = None
 
 
@@ -28,7 +28,7 @@ Measure = Callable[[Lab], Sample]
 
 @dataclass(frozen=True)
 class Times:
-    """The aim is to be so many times better than a peer in the same run."""
+    """The aim is a minimum ratio to another tool in the same run."""
 
     factor: float
     peer: str = "salt"
@@ -39,7 +39,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Limit:
-    """The aim is a figure in the row's unit: at most, or at least where more is better."""
+    """The aim is a limit in the row's unit: a maximum, or a minimum if more is better."""
 
     figure: float
 
@@ -57,17 +57,17 @@ class Row:
     title: str
     #: "s", "ms", "MB", "KB", "%", "/s", "× median" …
     unit: str
-    #: Tool -> its measuring function.
+    #: Measuring functions by tool.
     tools: Mapping[str, Measure]
     aim: Times | Limit | None = None
-    #: How often each tool is measured in a full run; the cell shows the median.
+    #: Number of measurements per tool in a full run; the cell shows the median.
     repeats: int = 5
-    #: The same for --quick; 0 leaves the row out, visibly.
+    #: Number of measurements with --quick; 0 omits the row, which the table marks.
     quick: int = 3
     less_is_better: bool = True
-    #: Slow peer -> its repeats in a full run; a quick run does without it.
+    #: By slow tool: its number of measurements in a full run; a quick run omits it.
     fewer: Mapping[str, int] = field(default_factory=dict)
-    #: Words below the table about this row.
+    #: Note below the table about this row.
     note: str = ""
 
     def rounds(self, tool: str, quick: bool) -> int:
@@ -79,12 +79,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a row came to for one tool."""
+    """The result of a row for one tool."""
 
     samples: Sequence[Sample] = ()
-    #: Why there is no figure.
+    #: Reason for a missing figure.
     why: str = ""
-    #: Whether that is a fault rather than a tool that is not there.
+    #: Whether the measurement failed, as opposed to a missing tool.
     failed: bool = False
 
     @property
@@ -101,7 +101,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A row and its cells; a row that was left out has none."""
+    """A row and its cells; an omitted row has none."""
 
     row: Row
     cells: Mapping[str, Cell]

@@ -1,4 +1,4 @@
-"""Measures rows: the tools take turns, fixtures start when needed, no fault ends the run."""
+"""Measure rows: the tools alternate, fixtures start on demand, errors do not end the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.lab import Lab
 from bench.row import TOOLS, Cell, Outcome, Row, Sample
 from bench.tools import Tools
 
-#: A tool that has taken so long in a row is not measured again in it: in a full and a quick run.
+#: Seconds after which a tool is not measured again in a row, in a full and a quick run.
 ENOUGH_SECONDS, QUICK_ENOUGH_SECONDS = 45.0, 6.0
 
 
@@ -25,7 +25,7 @@ def chosen(rows: Sequence[Row], patterns: Sequence[str]) -> list[Row]:
 
 
 def run(selected: Mapping[str, Sequence[Row]], tools: Tools, quick: bool) -> Iterator[Outcome]:
-    """Measure rows, area by area; the fixtures of an area end with it."""
+    """Measure rows by area; the fixtures of an area end with it."""
     for area, rows in selected.items():
         if not rows:
             continue
@@ -39,7 +39,7 @@ def run(selected: Mapping[str, Sequence[Row]], tools: Tools, quick: bool) -> Ite
 
 
 def measure(row: Row, lab: Lab) -> Outcome:
-    """Measure a row: the tools take turns, so that a drift of the machine's load meets all."""
+    """Measure a row; the tools alternate, so that a change of the load affects all of them."""
     turns = {tool: row.rounds(tool, lab.quick) for tool in TOOLS if tool in row.tools}
     samples: dict[str, list[Sample]] = {tool: [] for tool, count in turns.items() if count}
     spent = dict.fromkeys(samples, 0.0)

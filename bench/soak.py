@@ -1,23 +1,21 @@
-"""The long run of a master with a simulated fleet: does it grow?
+"""Check in a long run with a simulated fleet that the master's memory does not grow.
 
     python -m bench.soak --minutes 30 --minions 1000
 
-Pings, commands, events and chains with a reboot at a steady, modest rate. What a connection costs
-is there with its 512th message only: each of its queues keeps two pieces for 256 messages, and the
-system gives a page of them when the first message comes to lie in it. So every minion makes
-heartbeats before, and those that reboot, which connect anew, are always the same hundred: the
-connections are as old at the end as at the beginning.
+The load is pings, commands, events and chains with a reboot at a steady, moderate rate. A
+connection reaches its full memory with its 512th message: each queue has two blocks for 256
+messages, whose pages become resident with the first use. Every minion therefore sends heartbeats
+first, and the same hundred minions do all reboots, which open new connections.
 
-Other memory has a bound that half an hour at such a rate only comes near: SQLite's pages and
-prepared statements (one for each power of two that a list of minions is as long as), and the
-disorder of the heap. So before the clock starts the same load comes FIRST_ROUNDS times without a
-pause between.
+Other memory reaches its limit only slowly: SQLite's pages and prepared statements (one for each
+power of two of the length of a list of minions), and the fragmentation of the heap. The same load
+therefore runs FIRST_ROUNDS times without a pause before the clock starts.
 
-Work in progress and the newest events are some megabytes that come and go, so growth is seen at
-rest: in each five minutes the load pauses for longer than a minute, in which the master returns
-free pages, and what it holds then is compared. From minute 5 on that may grow by less than 1 MB an
-hour, and descriptors not at all; every chain must end as done and no minion may be lost. Exits
-with 1 where one of that does not hold.
+Work in progress and the newest events vary by some megabytes, so growth is measured at rest. In
+every five minutes the load pauses for more than a minute, in which the master returns free pages;
+the memory in the pauses is compared. From minute 5 on it may grow by less than 1 MB per hour, and
+the number of descriptors not at all. Every chain must be done and no minion may be lost. Otherwise
+the exit code is 1.
 """
 
 from __future__ import annotations
@@ -37,24 +35,23 @@ from bench.swarm.station import Station
 from catena.client.requests import chains
 from catena.client.requests.chains import ChainDocument, ChainList, ChainSchedule
 
-#: Caches and pools are full by then.
+#: Seconds until caches and pools are full.
 WARM_SECONDS = 300.0
-#: The load pauses for the last REST_SECONDS of each REST_EVERY seconds. Of the master's minutes,
-#: at whose end it returns free pages, one ends in every pause after its pings, on a busy machine
-#: as well.
+#: The load pauses for the last REST_SECONDS of each REST_EVERY seconds. The master returns free
+#: pages once a minute, which therefore happens in every pause after its pings.
 REST_EVERY = 300.0
 REST_SECONDS = 120.0
-#: Pings of the whole fleet before a pause: more events than the master keeps in memory, so that
-#: they are the same ones each time.
+#: Number of pings of the whole fleet before a pause: they replace all events that the master keeps
+#: in memory, so that every pause has the same ones.
 LAST_PINGS = 5
-#: Of everything, as fast as it goes, before the clock starts: as many commands and chains as in
-#: half an hour. Python takes memory from the system by the megabyte: one more or less is what
-#: half an hour would show, so how many the work needs at its worst is to be known before.
+#: Number of rounds of all work at full speed before the clock starts, which is as much work as in
+#: half an hour. Python allocates memory by the megabyte, so its maximum has to be reached before.
 FIRST_ROUNDS = 60
 SAMPLE_SECONDS = 1.0
 SAY_SECONDS = 60.0
 GROWTH_LIMIT_MB = 1.0
-#: More than the 512 messages after which a queue of libzmq has all its memory, every page of it.
+#: Number of heartbeats per minion: more than the 512 messages after which a queue of libzmq has
+#: allocated all its memory.
 BEATS = 600
 #: Minions of each chain, and those that have chains in turn: each again in two and a half minutes.
 CHAIN_MINIONS = 20
@@ -246,7 +243,7 @@ def main() -> None:
     parser.add_argument("--minions", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=None, help="JSON file with all samples")
     given = parser.parse_args()
-    # A run that is ended ends what it has started.
+    # SIGTERM must end the fixtures too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(0 if run(given.minutes, given.minions, given.out) else 1)
 

@@ -1,1 +1,1 @@
-"""The catena command, one file per group of commands."""
+"""The `catena` command, one module per group of commands."""

@@ -9,30 +9,32 @@ from typing import Any, Dict, List, Sequence, Tuple
 from catena.core.errors import UsageError
 from catena.core.patterns import lazy_pattern
 
-#: Salt's rule (salt.utils.args): a letter or _, then letters, digits, _, . and -; not `a==b`.
+#: Salt's rule for keywords (salt.utils.args): a letter or _, then letters, digits, _, . and -, and
+#: one = (not `a==b`).
 _KEYWORD = lazy_pattern(r"([^\W\d][\w.-]*)=(?!=)(.*)\Z", re.DOTALL)
-#: Text that YAML 1.1 reads as itself, so that a plain word costs no import of PyYAML.
+#: Text that YAML 1.1 reads literally, so that a plain word needs no import of PyYAML.
 _PLAIN = lazy_pattern(r"[A-Za-z/][A-Za-z0-9_./*-]*\Z")
 _WORDS = frozenset("y n yes no on off true false null none inf nan".split())
 
-#: What begins like this is a comment, a tag, an anchor or a block to YAML, and a text to people.
+#: Characters that begin a comment, tag, anchor or block in YAML, but plain text for users.
 _SPECIAL = tuple("#!&*%@`|>")
 _BRACKETS: Dict[type, str] = {dict: "{", list: "["}
-#: YAML 1.1 reads 1_000 as a number; a person types a name or a date of some release.
+#: Numbers with underscores in YAML 1.1; users mean a name or a date.
 _UNDERSCORED = lazy_pattern(r"[0-9]+(_[0-9]*)+\Z")
 
 
 def value(text: str) -> Any:
     """Return *text* as Salt's command line reads it.
 
-    YAML 1.1 where it makes one scalar, list or mapping; the text itself where it is no YAML, has
-    several lines, is a date, or would lose what was typed (a lone `#`, an empty string).
+    The text is parsed as YAML 1.1 if that yields one scalar, list or mapping. It stays text if it
+    is not YAML, has several lines, is a date, or would lose characters (a lone `#`, an empty
+    string).
 
     Raises:
         UsageError: it is not UTF-8.
     """
     if text == "None":
-        # YAML has no such word, and people type what Python prints (recorded exec/test_functions).
+        # YAML has no None, but users type what Python prints (recorded case exec/test_functions).
         return None
     if _PLAIN.match(text) and text.lower() not in _WORDS:
         return text
@@ -51,10 +53,10 @@ def value(text: str) -> Any:
     if found is None and text.strip().lower() not in {"null", "none", "~"}:
         return text
     if isinstance(found, str) and "#" in text:
-        # To YAML the rest is a comment; Salt keeps what was typed, too.
+        # YAML would drop the rest as a comment; Salt keeps the whole text, too.
         return text
     bracket = _BRACKETS.get(type(found), "")
-    # A sentence with a colon or a dash is no data; as in Salt, data are wrapped in brackets.
+    # A sentence with a colon or a dash is text; as in Salt, only text in brackets is data.
     if bracket and not text.startswith(bracket):
         return text
     if isinstance(found, (bool, int, float, str, list, dict, type(None))):
@@ -63,7 +65,7 @@ def value(text: str) -> Any:
 
 
 def _refuse_bytes(text: str) -> None:
-    """Refuse bytes that Python could not read as text; no message to a master can hold them."""
+    """Refuse bytes that Python could not decode: no message to a master can contain them."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""`catena call`: a function on this host."""
+"""`catena call`: run a function on this host."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from catena.cli.output.text import printable, wants_colour
 @click.command(cls=FunctionCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("function", shell_complete=completion.functions)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--local", is_flag=True, help="Without a master: files and pillar from local roots.")
-@click.option("--config-dir", "-c", help="Folder of the minion file.")
+@click.option("--local", is_flag=True, help="Use no master: files and pillar from local roots.")
+@click.option("--config-dir", "-c", help="Folder with the minion's configuration.")
 @click.option(
     "--file-root", type=click.Path(exists=True, file_okay=False), help="States, with --local."
 )
@@ -30,14 +30,14 @@ from catena.cli.output.text import printable, wants_colour
     "--pillar-root", type=click.Path(exists=True, file_okay=False), help="Pillar, with --local."
 )
 @click.option(
-    "--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of the answer."
+    "--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Format of the answer."
 )
 @hidden_options
 @state_options
-@click.option("--retcode-passthrough", is_flag=True, help="Exit with the function's own code.")
+@click.option("--retcode-passthrough", is_flag=True, help="Exit with the function's exit code.")
 @click.pass_context
 def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **options: Any) -> int:
-    """Run FUNCTION on this host, with the master's files and pillar or, with --local, without."""
+    """Run FUNCTION on this host, with the master's or, with --local, local files and pillar."""
     from catena.minion.calls.local import call as call_here
 
     check_function(function)
@@ -54,7 +54,7 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
     )
     ret = outcome.ret
     if outcome.raised and isinstance(ret.value, str):
-        # An error, not an answer: stdout is data only.
+        # An error goes to stderr: stdout is for data only.
         print(printable(ret.value), file=sys.stderr)
         return ret.retcode if options["retcode_passthrough"] else 1
     if options["out"] == "json":

@@ -1,4 +1,4 @@
-"""`catena chain`: make, schedule and watch action chains."""
+"""`catena chain`: create, schedule and watch action chains."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from catena.client.requests.chains import (
     ChainEdit,
     ChainList,
     ChainMove,
+    ChainPause,
     ChainRef,
     ChainRemoveEntry,
     ChainResolve,
@@ -37,11 +38,11 @@ _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="tabl
 
 @click.group()
 def chain() -> None:
-    """Make, schedule and watch action chains. CHAIN is a label or an id."""
+    """Create, schedule and watch action chains. CHAIN is a label or an id."""
 
 
 _AGAIN = click.option(
-    "--again", is_flag=True, help="Although a chain of this label has not ended: another one."
+    "--again", is_flag=True, help="Create another chain although one of this label is not ended."
 )
 
 
@@ -50,14 +51,14 @@ _AGAIN = click.option(
 @_AGAIN
 @click.pass_context
 def create(ctx: click.Context, label: str, again: bool) -> None:
-    """Make an empty chain."""
-    made = connect(ctx).request(chains.CREATE, ChainCreate(label, again))
-    print(f"chain {made['id']}: {made['label']}")
+    """Create an empty chain."""
+    made = connect(ctx).ask(chains.CREATE, ChainCreate(label, again))
+    print(f"chain {made.id}: {made.label}")
 
 
 @chain.command()
 @click.argument("label")
-@click.option("--target", "-t", required=True, help="Minions that get the action.")
+@click.option("--target", "-t", required=True, help="Minions that run the action.")
 @short_target_options
 @action_options
 @click.pass_context
@@ -65,8 +66,8 @@ def add(ctx: click.Context, /, label: str, target: str, **options: Any) -> None:
     """Append one action for every minion of the target."""
     client = connect(ctx)
     request = ChainAdd(label, target, action(client, options), target_type(options))
-    answer = client.request(chains.ADD, request)
-    print(f"{label}: action {answer['sort_order']} on {', '.join(answer['minions'])}")
+    answer = client.ask(chains.ADD, request)
+    print(f"{label}: action {answer.sort_order} on {', '.join(answer.minions)}")
 
 
 @chain.command()
@@ -86,7 +87,7 @@ def edit(ctx: click.Context, /, label: str, position: int, **options: Any) -> No
 @click.argument("to", type=click.IntRange(min=0))
 @click.pass_context
 def move(ctx: click.Context, label: str, position: int, to: int) -> None:
-    """Move the action at POSITION to TO; the others close up."""
+    """Move the action at POSITION to TO; the actions between shift by one."""
     connect(ctx).request(chains.MOVE, ChainMove(label, position, to))
 
 
@@ -102,15 +103,15 @@ def remove_entry(ctx: click.Context, label: str, position: int, minions: Tuple[s
 
 @chain.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--schedule", "at", help="Schedule it too: now, +10m, 22:30, 2026-12-01T04:00.")
+@click.option("--schedule", "at", help="Also schedule it: now, +10m, 22:30, 2026-12-01T04:00.")
 @click.option("--watch", "watching", is_flag=True, help="Schedule it now and watch it.")
 @_AGAIN
 @click.pass_context
 def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -> int:
-    """Make a chain from a YAML file.
+    """Create a chain from a YAML file.
 
-    While a chain of the same label has not ended this is an error that names its number, so that
-    a command that is repeated runs nothing twice. A draft of that label is replaced.
+    If a chain of the same label has not ended, this is an error that names its number, so that a
+    repeated command runs nothing twice. A draft of that label is replaced.
     """
     from catena.cli.output.transfer import upload
     from catena.core.frozen import replace
@@ -119,13 +120,13 @@ def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -
     client, found = connect(ctx), read(Path(file))
     for path in found.uploads.values():
         upload(client, path, path.read_bytes())
-    made = client.request(chains.APPLY, replace(found.request, again=again))
-    print(f"chain {made['id']}: {made['label']}")
+    made = client.ask(chains.APPLY, replace(found.request, again=again))
+    print(f"chain {made.id}: {made.label}")
     if at or watching:
-        client.request(chains.SCHEDULE, ChainSchedule(str(made["id"]), moment(at or "now")))
+        client.request(chains.SCHEDULE, ChainSchedule(str(made.id), moment(at or "now")))
     else:
-        click.echo(f"a draft; run it with: catena chain schedule {made['id']}", err=True)
-    return follow_chain(client, str(made["id"])) if watching else 0
+        click.echo(f"created a draft; run it with: catena chain schedule {made.id}", err=True)
+    return follow_chain(client, str(made.id)) if watching else 0
 
 
 @chain.command()
@@ -139,50 +140,58 @@ def schedule(
 ) -> int:
     """Schedule a chain."""
     client = connect(ctx)
-    line = client.request(chains.SCHEDULE, ChainSchedule(label, moment(at), approve_required))
+    line = client.ask(chains.SCHEDULE, ChainSchedule(label, moment(at), approve_required))
     if watching:
-        return follow_chain(client, str(line["id"]))
-    found = client.request(chains.SHOW, ChainRef(str(line["id"])))
-    print(chain_text(found, wants_colour()))
+        return follow_chain(client, str(line.id))
+    print(chain_text(client.ask(chains.SHOW, ChainRef(str(line.id))), wants_colour()))
     return 0
 
 
 @chain.command("list")
-@click.option("--all", "everything", is_flag=True, help="Dispatched and archived ones too.")
+@click.option("--all", "everything", is_flag=True, help="Include dispatched and archived chains.")
 @click.option("--limit", type=click.IntRange(1, 10000), default=100)
 @_OUT
 @click.pass_context
 def list_chains(ctx: click.Context, everything: bool, limit: int, out: str) -> None:
     """List chains, newest first."""
-    rows = connect(ctx).request(chains.LIST, ChainList(everything, limit))
-    print(document(rows) if out == "json" else listing(rows))
+    client, wanted = connect(ctx), ChainList(everything, limit)
+    if out == "json":
+        print(document(client.request(chains.LIST, wanted)))
+    else:
+        print(listing(client.ask(chains.LIST, wanted)))
 
 
 @chain.command()
 @click.argument("label")
 @_OUT
-@click.option("--full", is_flag=True, help="All that commands and scripts wrote.")
+@click.option("--full", is_flag=True, help="Show all output of commands and scripts.")
 @click.pass_context
 def show(ctx: click.Context, label: str, out: str, full: bool) -> None:
-    """Show per minion and per action: state, times, changes, comment, last lines of output."""
-    found = connect(ctx).request(chains.SHOW, ChainRef(label))
-    print(document(found) if out == "json" else chain_text(found, wants_colour(), full))
+    """Show for each minion and action: state, times, changes, comment, last lines of output."""
+    client, wanted = connect(ctx), ChainRef(label)
+    if out == "json":
+        print(document(client.request(chains.SHOW, wanted)))
+    else:
+        print(chain_text(client.ask(chains.SHOW, wanted), wants_colour(), full))
 
 
 @chain.command()
 @click.argument("label")
-@click.option("--wait", is_flag=True, help="Of a draft: wait until it is scheduled.")
+@click.option("--wait", is_flag=True, help="If the chain is a draft, wait until it is scheduled.")
 @click.pass_context
 def watch(ctx: click.Context, label: str, wait: bool) -> int:
-    """Follow a chain live, to its end or Ctrl-C (which leaves it running).
+    """Watch a chain until it ends. Ctrl-C stops watching; the chain continues.
 
-    A draft ends this with exit code 2: nothing happens before it is scheduled.
+    What running commands print from now on goes to stderr, each line after its minion's name. The
+    live view shows the last line.
+
+    For a draft the exit code is 2, since nothing happens before it is scheduled.
     """
     return follow_chain(connect(ctx), label, wait)
 
 
 def _simple(name: str, ask: Ask[ChainRef, Any, Any], text: str, say: str) -> None:
-    """Add a command that only names a chain."""
+    """Add a command whose only argument is a chain."""
 
     @chain.command(name, help=text)
     @click.argument("label")
@@ -193,28 +202,50 @@ def _simple(name: str, ask: Ask[ChainRef, Any, Any], text: str, say: str) -> Non
 
 
 _simple("approve", chains.APPROVE, "Approve a scheduled chain.", "approved")
-_simple("cancel", chains.CANCEL, "Cancel what has not run yet.", "cancelled")
-_simple("retry", chains.RETRY, "Run a failed chain again from its failed actions.", "scheduled")
-_simple("release", chains.RELEASE, "Let a chain go on that waits for the clock.", "released")
+_simple("cancel", chains.CANCEL, "Cancel the actions that have not run yet.", "cancelled")
+_simple("retry", chains.RETRY, "Run a failed chain again, from its failed actions.", "scheduled")
+_simple("release", chains.RELEASE, "Release a chain that waits for the clock.", "released")
 _simple("delete", chains.DELETE, "Delete a chain that is not running.", "deleted")
+
+
+def _pausing(name: str, ask: Ask[ChainPause, Any, Any], text: str, say: str) -> None:
+    """Add a command that names a chain and some of its minions."""
+
+    @chain.command(name, help=text)
+    @click.argument("label")
+    @click.option("--minion", "minions", multiple=True, help="Only on this minion.")
+    @click.pass_context
+    def command(ctx: click.Context, label: str, minions: Tuple[str, ...]) -> None:
+        line = connect(ctx).request(ask, ChainPause(label, minions))
+        where = f" on {', '.join(minions)}" if minions else ""
+        print(f"{named(line, label)}: {say}{where}")
+
+
+_pausing(
+    "pause",
+    chains.PAUSE,
+    "Send nothing further of a chain until it is continued; what was sent runs on.",
+    "paused",
+)
+_pausing("continue", chains.CONTINUE, "Let a paused chain go on.", "continued")
 
 
 @chain.command()
 @click.argument("label")
-@click.option("--mark-done", is_flag=True, help="They were done: go on behind them.")
+@click.option("--mark-done", is_flag=True, help="They were done: continue after them.")
 @click.option("--retry", is_flag=True, help="Run them again.")
-@click.option("--cancel", is_flag=True, help="Give the chain up.")
-@click.option("--minion", "minions", multiple=True, help="Only those of this minion.")
+@click.option("--cancel", is_flag=True, help="Cancel the chain.")
+@click.option("--minion", "minions", multiple=True, help="Decide only for this minion.")
 @click.pass_context
 def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdicts: bool) -> None:
-    """Decide what interrupted actions came to; `show` names them.
+    """Decide how to proceed with interrupted actions; `show` lists them.
 
-    An action that must not run twice and was cut off in the middle stops its chain: only somebody
-    who looks at the host can say whether it was done.
+    A chain stops at an action that must not run twice and that was interrupted. Only somebody who
+    checks the host can say whether the action was done.
     """
     given = [name for name, chosen in verdicts.items() if chosen]
     if len(given) != 1:
-        raise UsageError("say one of --mark-done, --retry, --cancel")
+        raise UsageError("give one of --mark-done, --retry, --cancel")
     request = ChainResolve(label, given[0], minions)
     line = connect(ctx).request(chains.RESOLVE, request)
     print(f"{named(line, label)}: {line['state']}")
@@ -226,16 +257,17 @@ def resolve(ctx: click.Context, /, label: str, minions: Tuple[str, ...], **verdi
 @click.pass_context
 def render(ctx: click.Context, label: str, out: str) -> None:
     """Write the chunks of a chain and print them; run nothing."""
-    found = connect(ctx).request(chains.RENDER, ChainRef(label))
+    client, wanted = connect(ctx), ChainRef(label)
     if out == "json":
-        print(document(found))
+        print(document(client.request(chains.RENDER, wanted)))
         return
-    if not found["files"] and not found["refused"]:
+    found = client.ask(chains.RENDER, wanted)
+    if not found.files and not found.refused:
         raise UsageError(f"chain {label!r} has no actions")
-    for chunk in found["files"]:
-        print(f"# {chunk['file']}  ({chunk['minion']}, sha256 {chunk['sha256'][:16]}…)")
-        print(chunk["text"])
-    for minion, reason in found["refused"].items():
+    for chunk in found.files:
+        print(f"# {chunk.file}  ({chunk.minion}, sha256 {chunk.sha256[:16]}…)")
+        print(chunk.text)
+    for minion, reason in found.refused.items():
         click.echo(f"{minion}: {reason}", err=True)
 
 
@@ -243,7 +275,7 @@ def render(ctx: click.Context, label: str, out: str) -> None:
 @click.argument("label")
 @click.pass_context
 def preview(ctx: click.Context, label: str) -> int:
-    """Run every chunk in test mode on its minions: what would change; no reboot."""
+    """Run every chunk in test mode on its minions: show what would change, without reboots."""
     client = connect(ctx)
-    submitted = client.request(chains.PREVIEW, ChainRef(label))
-    return follow(client.stream(jobs.WATCH, JobWatch(submitted["jid"])), Shown())
+    submitted = client.ask(chains.PREVIEW, ChainRef(label))
+    return follow(client.stream(jobs.WATCH, JobWatch(submitted.jid)), Shown())

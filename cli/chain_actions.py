@@ -1,4 +1,4 @@
-"""The options that describe one action of a chain, and the action made of them."""
+"""The options that describe one action of a chain, and the action they describe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _FILE = click.Path(exists=True, dir_okay=False)
 
-#: In the order of --help. Exactly one of the first ten says what the action is.
+#: In the order of --help. Exactly one of the first ten selects the kind of action.
 _OPTIONS = (
     click.option("--script", type=_FILE, help="Run this script on the minion."),
     click.option("--cmd", help="Run this command line in a shell."),
@@ -28,7 +28,7 @@ _OPTIONS = (
     click.option("--upgrade", multiple=True, metavar="PKG[=VERSION]", help="Upgrade a package."),
     click.option("--remove", multiple=True, metavar="PKG", help="Remove a package."),
     click.option("--upgrade-agent", metavar="WHEEL|VERSION", help="Upgrade catena on the minion."),
-    click.option("--reboot", is_flag=True, help="Reboot; the chain goes on after the boot."),
+    click.option("--reboot", is_flag=True, help="Reboot; the chain continues after the boot."),
     click.option("--call", metavar="FUN [ARGS]", help="Call an execution function."),
     *HIDDEN_OPTIONS,
     click.option("--pillar-file", metavar="FILE", help="Pillar for --apply from a file (YAML)."),
@@ -38,7 +38,7 @@ _OPTIONS = (
     click.option("--at-time", type=click.IntRange(0, 1440), help="Minutes before "
                  "--reboot."),
     click.option("--repeat", type=click.Choice(["idempotent", "once"]), default=None,
-                 help="What a crash in the middle means: run it again, or stop and ask."),
+                 help="After a crash during the action: run it again, or stop and ask."),
 )  # fmt: skip
 _KINDS = "script cmd apply highstate install upgrade remove upgrade_agent reboot call".split()
 
@@ -51,21 +51,20 @@ def action_options(command: F) -> F:
 
 
 def packages(names: Tuple[str, ...]) -> List[List[str]]:
-    """Return [[name, version]] of `name` and `name=version` words; version "" for the newest."""
+    """Return [[name, version]] for `name` and `name=version` words; version "" for the newest."""
     return [[part for part in word.partition("=")[::2]] for word in names]
 
 
 def action(client: MasterClient, options: Mapping[str, Any]) -> ChainAction:
-    """Return the one action that *options* describe; files it needs are uploaded first.
+    """Return the action that *options* describe; upload the files that it needs.
 
     Raises:
-        UsageError: no action, two of them, or an option that does not go with it.
+        UsageError: there is no action, more than one, or an option that does not apply to it.
     """
     asked = [kind for kind in _KINDS if options.get(kind)]
     if len(asked) != 1:
         raise UsageError(
-            "say what the action is, once: "
-            + ", ".join(f"--{k.replace('_', '-')}" for k in _KINDS)
+            "give exactly one action: " + ", ".join(f"--{k.replace('_', '-')}" for k in _KINDS)
         )
     kind = asked[0]
     _refuse_strays(kind, options)
@@ -83,10 +82,10 @@ def _refuse_strays(kind: str, options: Mapping[str, Any]) -> None:
     for name, kinds in homes.items():
         if options.get(name) is not None and kind not in kinds:
             raise UsageError(
-                f"--{name.replace('_', '-')} goes with {' or '.join('--' + k for k in kinds)}"
+                f"--{name.replace('_', '-')} needs {' or '.join('--' + k for k in kinds)}"
             )
     if kind != "call" and any_hidden(options):
-        raise UsageError("--kwargs-file, --stdin and --kwarg-env go with --call")
+        raise UsageError("--kwargs-file, --stdin and --kwarg-env need --call")
 
 
 def _data(client: MasterClient, kind: str, options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -127,22 +126,22 @@ def _call(text: str, options: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _pillar(given: Any, file: Optional[str] = None) -> Optional[Dict[str, Any]]:
     if given and file:
-        raise UsageError("--pillar or --pillar-file, not both")
+        raise UsageError("give --pillar or --pillar-file, not both")
     if file:
         return read_mapping(file, "--pillar-file")
     if not given:
         return None
     found = value(given) if isinstance(given, str) else given
     if not isinstance(found, dict):
-        raise UsageError("--pillar is a mapping: '{key: value}'")
+        raise UsageError("--pillar must be a mapping: '{key: value}'")
     return found
 
 
 def upload(client: MasterClient, path: Path) -> Dict[str, Any]:
-    """Send a file to the master; return how an action names it.
+    """Send a file to the master; return the data by which an action refers to it.
 
     Raises:
-        UsageError: the file can't be read, or is too large for an action.
+        UsageError: the file cannot be read, or is too large for an action.
     """
     limit = WHEEL_BYTES if path.suffix == ".whl" else SCRIPT_BYTES
     try:

@@ -1,43 +1,46 @@
-"""`catena chain watch`: a chain followed to its end, by lines or on a live view."""
+"""`catena chain watch`: follow a chain to its end, as lines or in a live view."""
 
 from __future__ import annotations
 
+import sys
 import time
-from typing import Any, Dict, Optional
+from typing import Iterator, List, Optional
 
 import click
 
 from catena.cli.output.board import ChainBoard
-from catena.cli.output.chains import chain_text, event_lines, named
-from catena.cli.output.text import wants_colour
+from catena.cli.output.chains import chain_text, event_lines
+from catena.cli.output.printed import PrintedLines
+from catena.cli.output.text import printable, wants_colour
 from catena.cli.output.views import live
 from catena.client.connection import MasterClient
+from catena.client.replies.chains import ChainEventItem, ChainItem, ChainOutputItem, ChainView
 from catena.client.requests import chains
 from catena.client.requests.chains import ChainRef
-from catena.core.errors import UnreachableError, UsageError
+from catena.core.errors import PeerError, UnreachableError, UsageError
 
-#: Least pause between two looks at the whole chain, seconds, and how much longer a pause is than
-#: the look before it took: a chain of thousands of actions must not keep the master busy.
+#: Minimum seconds between two requests for the whole chain, and the pause as a multiple of the
+#: last request's duration: a chain of thousands of actions must not keep the master busy.
 _LOOK_SECONDS = 2.0
 _LOOK_SHARE = 20.0
 
 
 class _Looks:
-    """Asks for the whole chain once in a while: events have neither comments nor waits."""
+    """Requests the whole chain now and then, since events contain neither comments nor waits."""
 
     def __init__(self, client: MasterClient) -> None:
         self._client = client
         self._next = 0.0
 
-    def look(self, number: int) -> Optional[Dict[str, Any]]:
-        """Return the chain as an item of its stream, or None before its time."""
+    def look(self, number: int) -> Optional[ChainView]:
+        """Return the whole chain, or None if the next request is not due."""
         begun = time.monotonic()
         if begun < self._next:
             return None
-        found: Dict[str, Any] = self._client.request(chains.SHOW, ChainRef(str(number)))
+        found = self._client.ask(chains.SHOW, ChainRef(str(number)))
         now = time.monotonic()
         self._next = now + max(_LOOK_SECONDS, (now - begun) * _LOOK_SHARE)
-        return {"type": "chain", **found}
+        return found
 
 
 def follow_chain(client: MasterClient, label: str, wait: bool = True) -> int:
@@ -46,61 +49,92 @@ def follow_chain(client: MasterClient, label: str, wait: bool = True) -> int:
     Args:
         client: of the master.
         label: of the chain, or its number.
-        wait: whether a draft is watched until it is scheduled and has ended.
+        wait: whether to watch a draft until it is scheduled and has ended.
 
     Raises:
-        UsageError: it is a draft, and nobody wants to wait.
-        UnreachableError: the master went away; the message says how to go on.
+        UsageError: it is a draft, and *wait* is false.
+        UnreachableError: the connection to the master broke; the message says how to continue.
     """
-    view: Dict[str, Any] = {}
+    watch = _Watch(client, label)
     try:
-        view = _followed(client, label, wait, view)
+        view = watch.follow(wait)
     except KeyboardInterrupt:
-        number = view.get("id", label)
-        click.echo(f"detached; the chain goes on: catena chain watch {number}", err=True)
+        number = watch.view.id if watch.view else label
+        click.echo(f"detached; the chain continues: catena chain watch {number}", err=True)
         return 130
     except UnreachableError as error:
-        if not view:
+        if watch.view is None:
             raise
-        text = f"{error}; the chain goes on: catena chain watch {view['id']}"
+        text = f"{error}; the chain continues: catena chain watch {watch.view.id}"
         raise UnreachableError(text) from None
     print(f"\n{chain_text(view, wants_colour())}")
-    return 0 if view["state"] == "done" else 1
+    return 0 if view.state == "done" else 1
 
 
-def _followed(
-    client: MasterClient, label: str, wait: bool, view: Dict[str, Any]
-) -> Dict[str, Any]:
-    """Show a chain while it goes on, and return it as it ended; *view* is what is known of it."""
-    board, looks, colour = ChainBoard(), _Looks(client), wants_colour()
-    items = client.stream(chains.WATCH, ChainRef(label))
+class _Watch:
+    """Shows a chain while it runs.
+
+    Args:
+        client: of the master.
+        label: of the chain, or its number.
+    """
+
+    def __init__(self, client: MasterClient, label: str) -> None:
+        #: The chain as the master described it last; None before the first item.
+        self.view: Optional[ChainView] = None
+        self._client = client
+        self._label = label
+
+    def follow(self, wait: bool) -> ChainView:
+        """Show the chain until it has ended, and return its final view."""
+        board, looks, colour = ChainBoard(), _Looks(self._client), wants_colour()
+        items = self._client.follow(chains.WATCH, ChainRef(self._label))
+        view = self.view = _first(items)
+        _check_scheduled(view, wait)
+        board.feed(view)
+        print(f"chain {view.id} {printable(view.label)}: {view.state}", flush=True)
+        printed = PrintedLines()
+        with live(board.board) as screen:
+            for item in items:
+                if screen is None:
+                    _print(view, item, printed, colour)
+                if isinstance(item, ChainView):
+                    view = self.view = item
+                if screen is not None:
+                    later = looks.look(view.id) if isinstance(item, ChainEventItem) else None
+                    with screen.lock:
+                        board.feed(item)
+                        if later is not None:
+                            board.feed(later)
+        return view
+
+
+def _first(items: Iterator[ChainItem]) -> ChainView:
+    """Return the first item of a stream, which describes the whole chain."""
     first = next(items)
-    view.update(first)
-    _check_scheduled(first, wait)
-    board.feed(first)
-    print(f"{named(first, label)}: {first['state']}", flush=True)
-    with live(board.board) as screen:
-        for item in items:
-            if screen is None and item["type"] != "chain":
-                for line in event_lines(view, item, colour):
-                    print(line, flush=True)
-            if item["type"] == "chain":
-                view.clear()
-                view.update(item)
-            if screen is not None:
-                later = None if item["type"] == "chain" else looks.look(view["id"])
-                with screen.lock:
-                    board.feed(item)
-                    if later is not None:
-                        board.feed(later)
-    return view
+    if not isinstance(first, ChainView):
+        raise PeerError("the first item of a watched chain does not describe the chain")
+    return first
 
 
-def _check_scheduled(view: Any, wait: bool) -> None:
-    """Raise UsageError for a draft, unless its schedule is waited for."""
-    if view["state"] == "draft" and not wait:
-        number = view["id"]
+def _print(view: ChainView, item: ChainItem, printed: PrintedLines, colour: bool) -> None:
+    """Print an event of a chain, and what its commands print: that on stderr."""
+    rest: List[str] = []
+    if isinstance(item, ChainEventItem):
+        for line in event_lines(view, item, colour):
+            print(line, flush=True)
+        # An action begins or ends: what its command left of a line is complete.
+        rest = printed.end(str(item.data.get("minion", "")))
+    elif isinstance(item, ChainOutputItem):
+        rest = printed.feed(vars(item))
+    for line in rest:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _check_scheduled(view: ChainView, wait: bool) -> None:
+    """Raise UsageError for a draft, unless *wait* is set."""
+    if view.state == "draft" and not wait:
         raise UsageError(
-            f"{named(view, str(number))} is a draft: nothing runs before catena chain schedule "
-            f"{number}; --wait waits for that"
+            f"chain {view.id} {printable(view.label)} is a draft: nothing runs before catena "
+            f"chain schedule {view.id}; use --wait to wait for that"
         )

@@ -1,4 +1,4 @@
-"""The commands of `catena`: a table of names, each loaded only when it is called."""
+"""The commands of `catena`: a table of names, each imported only when it is called."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from catena.cli.streams import unwritten
 from catena.core.errors import CatenaError, UsageError
 from catena.core.suggest import unknown
 
-#: Command -> (module, attribute, one line for --help). The help stands here so that `catena
-#: --help` imports nothing.
+#: Command -> (module, attribute, one line for --help). The help is here so that `catena --help`
+#: imports no command.
 COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "call": ("catena.cli.call", "call", "Run a function on this host."),
-    "chain": ("catena.cli.chain", "chain", "Make, schedule and watch action chains."),
+    "chain": ("catena.cli.chain", "chain", "Create, schedule and watch action chains."),
     "completion": ("catena.cli.completion", "completion", "Complete words in your shell."),
     "config": ("catena.cli.config", "config", "Check the configuration."),
-    "debug": ("catena.cli.debug", "debug", "Look at what serves tests of catena itself."),
-    "doc": ("catena.cli.doc", "doc", "Show what a function does and takes."),
-    "doctor": ("catena.cli.doctor", "doctor", "Look for what is wrong on this host."),
-    "event": ("catena.cli.event", "event", "Watch events and send one."),
+    "debug": ("catena.cli.debug", "debug", "List the failpoints for tests of catena itself."),
+    "doc": ("catena.cli.doc", "doc", "Show a function's arguments and description."),
+    "doctor": ("catena.cli.doctor", "doctor", "Check this host's master and minion."),
+    "event": ("catena.cli.event", "event", "Watch and send events."),
     "job": ("catena.cli.job", "job", "List, show, watch and cancel jobs."),
     "key": ("catena.cli.key", "key", "Accept, reject and delete minion keys."),
     "master": ("catena.cli.daemons", "master", "Run the master."),
     "minion": ("catena.cli.daemons", "minion", "Run the minion daemon; list and show minions."),
     "run": ("catena.cli.run", "run", "Run a function on minions."),
-    "ssh": ("catena.cli.ssh", "ssh", "Run a function or command on hosts over SSH alone."),
+    "ssh": ("catena.cli.ssh", "ssh", "Run a function or command on hosts by SSH, without agent."),
     "ssh-run": ("catena.cli.ssh_run", "ssh_run", "List, collect and end runs left on SSH hosts."),
-    "ssh-key": ("catena.cli.ssh_key", "ssh_key", "Trust, list and forget SSH keys of hosts."),
+    "ssh-key": ("catena.cli.ssh_key", "ssh_key", "Trust, list and forget host keys for SSH."),
     "store": ("catena.cli.store", "store", "Back up, restore and prune the master's database."),
     "runner": ("catena.cli.runner", "runner", "Run a function on the master."),
 }
 
-#: The options of `catena` itself, which people put behind the command, and what they take.
+#: Options of `catena` itself, which users often put after the command, and their values.
 _OWN = {"-c": "DIR", "--config-dir": "DIR", "--request-key": "NAME"}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported on first use."""
+    """A group whose commands are imported at first use."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
         """Return the names, sorted."""
@@ -60,7 +60,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: List[str]
     ) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Find the command, or name the nearest one."""
+        """Return the command, or suggest the nearest one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(unknown("command", args[0], COMMANDS))
         if args:
@@ -81,14 +81,14 @@ class LazyGroup(click.Group):
     envvar="CATENA_CONFIG_DIR",
     default="/etc/catena",
     show_default=True,
-    help="Folder of the files master and minion.",
+    help="Folder with the configuration files of master and minion.",
 )
 @click.option(
     "--request-key",
     envvar="CATENA_REQUEST_KEY",
     default="",
-    help="Name of what this command asks for: repeated under the same name within a day, it "
-    "changes nothing twice.",
+    help="Name for this command's requests. A command repeated with the same name within a day "
+    "takes effect only once.",
 )
 @click.pass_context
 def cli(ctx: click.Context, config_dir: str, request_key: str) -> None:
@@ -102,7 +102,7 @@ def cli(ctx: click.Context, config_dir: str, request_key: str) -> None:
 
 habits.give(cli)
 
-#: What a write of the output to a file ends with when it does not fit.
+#: Errors of writing the output to a full file system.
 _OUTPUT_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -124,7 +124,7 @@ def run(arguments: List[str]) -> int:
         print(f"catena: {error}", file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`catena … | head`).
+        # The reader of our output has closed the pipe (`catena … | head`).
         sys.stderr.close()
         return 0
     except OSError as error:

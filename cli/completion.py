@@ -1,4 +1,4 @@
-"""`catena completion`, and what is offered for words that only catena knows."""
+"""`catena completion`, and the completion of catena's own words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.core.errors import CatenaError, UsageError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-#: Shell -> (file that every user's shell reads, file below the home folder for one user's).
+#: Shell -> (completion file for all users, completion file below one user's home folder).
 PLACES: Mapping[str, Tuple[str, str]] = {
     "bash": (
         "/usr/share/bash-completion/completions/catena",
@@ -26,18 +26,18 @@ PLACES: Mapping[str, Tuple[str, str]] = {
     "zsh": ("/usr/local/share/zsh/site-functions/_catena", ".zfunc/_catena"),
 }
 
-#: Most names that are offered for one word.
+#: Maximum number of names offered for one word.
 _OFFERED = 200
-#: How long a shell waits for the master's list of minions.
+#: Seconds that a shell waits for the master's list of minions.
 _PATIENCE_SECONDS = 2.0
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(sorted(PLACES)))
-@click.option("--install", is_flag=True, help="Write it where the shell looks for it.")
+@click.option("--install", is_flag=True, help="Write the script to the shell's folder for it.")
 @click.pass_context
 def completion(ctx: click.Context, shell: str, install: bool) -> None:
-    """Print the completion script for SHELL, or install it (for everybody if you are root)."""
+    """Print the completion script for SHELL, or install it (for all users if you are root)."""
     text = _script(ctx, shell)
     if not install:
         click.echo(text)
@@ -45,13 +45,13 @@ def completion(ctx: click.Context, shell: str, install: bool) -> None:
     path = place(shell)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"{text}\n", encoding="utf-8")
-    click.echo(f"{path} written; new shells complete catena's words", err=True)
+    click.echo(f"wrote {path}; new shells use it", err=True)
     if shell == "zsh" and os.geteuid():
         click.echo("put this into .zshrc, before compinit: fpath=(~/.zfunc $fpath)", err=True)
 
 
 def place(shell: str) -> Path:
-    """Return where the completion file of *shell* belongs for the calling user."""
+    """Return the path of the completion file of *shell* for the calling user."""
     everybody, own = PLACES[shell]
     return Path.home() / own if os.geteuid() else Path(everybody)
 
@@ -61,7 +61,7 @@ def _script(ctx: click.Context, shell: str) -> str:
 
     kind = get_completion_class(shell)
     if kind is None:
-        raise UsageError(f"this version of click completes nothing in {shell}")
+        raise UsageError(f"this version of click does not support completion in {shell}")
     return kind(ctx.find_root().command, {}, "catena", "_CATENA_COMPLETE").source().rstrip("\n")
 
 
@@ -76,16 +76,16 @@ def functions(ctx: click.Context, _: click.Parameter, word: str) -> List[Complet
 
 
 def minions(ctx: click.Context, _: click.Parameter, word: str) -> List[CompletionItem]:
-    """Offer ids of accepted minions; nothing where the master can't be asked."""
+    """Offer ids of accepted minions; none if the master does not answer."""
     from catena.client import connect
     from catena.client.requests.minions import LIST
 
-    # No command has run yet, so the folder is not where `connect` looks for it.
+    # Completion runs before any command, so the folder is not where `connect` expects it.
     folder = str(ctx.find_root().params["config_dir"])
     try:
         rows = connect(config_dir=folder, timeout=_PATIENCE_SECONDS).request(LIST)
     except (CatenaError, OSError):
-        # A shell that waits for its user's next key has no place for an error.
+        # An error would disturb the command line that the user is typing.
         return []
     return _items(row["id"] for row in rows if row["id"].startswith(word))
 

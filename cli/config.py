@@ -1,4 +1,4 @@
-"""`catena config`: is what I wrote what I meant."""
+"""`catena config`: check whether the configuration means what its author intended."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def config() -> None:
 
 @config.command()
 @click.argument("which", type=click.Choice(["master", "minion"]), required=False)
-@click.option("--show", is_flag=True, help="Print every setting with its value.")
+@click.option("--show", is_flag=True, help="Also print every setting with its value.")
 @click.pass_context
 def check(ctx: click.Context, which: str, show: bool) -> int:
-    """Read the configuration of this host; name what is wrong and what has no effect."""
+    """Check the configuration of this host; list errors and settings without effect."""
     folder = Path(ctx.find_root().obj)
     names = [which] if which else [name for name in _KINDS if (folder / name).exists()]
     if not names:
@@ -41,7 +41,7 @@ def check(ctx: click.Context, which: str, show: bool) -> int:
 
 
 def _check(path: Path, name: str, show: bool) -> int:
-    """Say what is to say about one configuration; return the exit code."""
+    """Print the findings about one configuration; return the exit code."""
     kind, salt_keys = _KINDS[name]
     try:
         data = read(path)
@@ -49,7 +49,7 @@ def _check(path: Path, name: str, show: bool) -> int:
     except ConfigError as error:
         from catena.renderers.config_files import explained
 
-        # Without a key it is the text of a file that is wrong, and says which.
+        # An error without a setting is about a file's text, and its message names the file.
         click.echo(explained(path, error) if error.key else error, err=True)
         return error.exit_code
     for key in loaded.without_effect:
@@ -57,7 +57,7 @@ def _check(path: Path, name: str, show: bool) -> int:
     for text in loaded.not_yet:
         click.echo(f"{path}: {text}", err=True)
     for key in loaded.free_keys:
-        click.echo(f"{path}: {key} is no setting; config.get sees it", err=True)
+        click.echo(f"{path}: {key} is not a setting of catena; config.get sees it", err=True)
     for text in doubts(settings):
         click.echo(f"{path}: {text}", err=True)
     if show:
@@ -74,7 +74,7 @@ def _check(path: Path, name: str, show: bool) -> int:
 @config.command()
 @click.argument("which", type=click.Choice(["master", "minion"]))
 def keys(which: str) -> None:
-    """List every setting with its default and what it does."""
+    """List every setting with its default and its meaning."""
     defaults = _KINDS[which][0]()
     for field in frozen.fields(defaults):
         print(f"{field.name}: {getattr(defaults, field.name)!r}\n    {field.metadata['help']}")

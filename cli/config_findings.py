@@ -1,4 +1,4 @@
-"""What a configuration that can be read says all the same wrongly: names, folders, expressions."""
+"""Probable mistakes in a valid configuration: names, folders, expressions."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from catena.core import ids
 from catena.core.errors import CatenaError
 from catena.core.patterns import lazy_pattern
 
-#: Names that the Internet reserves for examples (RFC 2606); no host answers to one.
+#: Host names reserved for examples (RFC 2606), which never resolve to a real host.
 _EXAMPLE_NAME = lazy_pattern(r"(?i)(.*\.)?example(\.(com|net|org))?\.?\Z")
-#: Words that stand in a template for what its user has to fill in.
+#: Words that a template contains where its user has to fill in something.
 _PLACEHOLDER = lazy_pattern(
     r"(?i)(<[^<>]*>|\{\{.*\}\}|@[a-z_]+@|change[-_ ]?me|x{3,}|todo|fixme)\Z"
 )
 
 
 def mistakes(settings: Any) -> List[str]:
-    """Return why a daemon can't run with *settings*, MasterSettings or MinionSettings."""
+    """Return why a daemon cannot run with *settings*, MasterSettings or MinionSettings."""
     return list(_of_minion(settings) if hasattr(settings, "machine_id") else _of_master(settings))
 
 
 def doubts(settings: Any) -> List[str]:
-    """Return what may be meant so, and rarely is: things that are not there."""
+    """Return settings that are valid but rarely intended: they refer to something missing."""
     found = [
         f"{name}: {env}: there is no folder {folder}"
         for name in ("file_roots", "pillar_roots")
@@ -33,7 +33,7 @@ def doubts(settings: Any) -> List[str]:
     ]
     if hasattr(settings, "machine_id"):
         if not settings.master and settings.file_client == "remote":
-            found.append("master is not set: nothing but `catena call --local` works")
+            found.append("master is not set: only `catena call --local` works")
         return found
     return found + [
         f"reactor: {tag}: there is no file {file}"
@@ -45,7 +45,7 @@ def doubts(settings: Any) -> List[str]:
 def _of_minion(settings: Any) -> Iterator[str]:
     yield from _placeholders(settings, ("id", "master", "machine_id", "enrol_token"))
     if _EXAMPLE_NAME.match(settings.master):
-        yield f"master: {settings.master} is the example's name: set the address of your master"
+        yield f"master: {settings.master} is an example name: set the address of your master"
     for name, check in (("id", ids.minion_id), ("machine_id", ids.machine_id)):
         value = getattr(settings, name)
         try:
@@ -56,11 +56,11 @@ def _of_minion(settings: Any) -> Iterator[str]:
 
 
 def _placeholders(settings: Any, names: Iterable[str]) -> Iterator[str]:
-    """Yield the settings whose text is still that of a template."""
+    """Yield the settings that still contain a template's placeholder."""
     for name in names:
         value = getattr(settings, name)
         if isinstance(value, str) and _PLACEHOLDER.match(value):
-            yield f"{name}: {value!r} is a placeholder: fill in your own"
+            yield f"{name}: {value!r} is a placeholder: fill in your own value"
 
 
 def _of_master(settings: Any) -> Iterator[str]:

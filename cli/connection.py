@@ -1,4 +1,4 @@
-"""The connection of a command to the master, and the name of its requests."""
+"""The connection of a command to the master, and the keys of its requests."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from catena.core.errors import UsageError
 if TYPE_CHECKING:
     from catena.client.connection import MasterClient
 
-#: Where the context of click keeps `--request-key`.
+#: Key of `--request-key` in click's `meta`.
 REQUEST_KEY = "catena.request_key"
-#: Longest name of a command's requests; what tells them apart is put behind it.
+#: Maximum length of `--request-key` in characters; the request's key appends verb and number.
 _KEY_CHARACTERS = 80
 
 
 def named(key: str) -> str:
-    """Return what `--request-key` says.
+    """Return the value of `--request-key` after checking it.
 
     Raises:
-        UsageError: it can't be part of a request's key.
+        UsageError: it cannot be part of a request's key.
     """
     from catena.core.ids import BadNameError, request_key
 
@@ -39,7 +39,7 @@ def named(key: str) -> str:
 
 
 def connect(ctx: click.Context) -> MasterClient:
-    """Return a client of the master that `--config-dir` names."""
+    """Return a client of the master configured in `--config-dir`."""
     key = ctx.meta.get(REQUEST_KEY, "")
     return client.connect(config_dir=ctx.find_root().obj, key=key, tell=_tell)
 

@@ -1,4 +1,4 @@
-"""`catena master` and `catena minion`: the daemons, and what the master knows of minions."""
+"""`catena master` and `catena minion`: the daemons, and what the master knows about minions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from catena.runtime.garbage import look_often
 @click.option(
     "--new-store",
     is_flag=True,
-    help="Begin with an empty or another database although the keys have served one.",
+    help="Start with an empty or another database although the keys have served one.",
 )
 @click.pass_context
 def master(ctx: click.Context, new_store: bool) -> int:
-    """Run the master in the foreground (systemd starts it so)."""
+    """Run the master in the foreground, as systemd does."""
     settings, loaded = master_settings(ctx.find_root().obj)
     if loaded.without_effect:
-        click.echo(f"settings without effect here: {', '.join(loaded.without_effect)}", err=True)
+        click.echo(f"settings without effect: {', '.join(loaded.without_effect)}", err=True)
     try:
         from catena.master.daemon import run
     except ModuleNotFoundError as error:
@@ -67,13 +67,13 @@ def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) 
     """List accepted minions: up or down since when, version, boot, chain."""
     from catena.client.requests.minions import MinionList
 
-    rows = connect(ctx).request(minions.LIST, MinionList(target, target_type(options)))
+    client, wanted = connect(ctx), MinionList(target, target_type(options))
     if out == "json":
-        print(document(rows))
+        print(document(client.request(minions.LIST, wanted)))
         return
     shown = [
-        {**row, "up": "up" if row["up"] else "down", "since": clock(row["since"], with_date=True)}
-        for row in rows
+        {**vars(row), "up": "up" if row.up else "down", "since": clock(row.since, with_date=True)}
+        for row in client.ask(minions.LIST, wanted)
     ]
     print(table(("id", "up", "since", "version", "boot_id", "chain", "conflict"), shown))
 

@@ -1,4 +1,4 @@
-"""`catena debug`: what tests of catena itself need to know."""
+"""`catena debug`: information for tests of catena itself."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from catena.cli.output.plain import document
 
 @click.group()
 def debug() -> None:
-    """Look at what serves tests of catena itself."""
+    """Show information for tests of catena itself."""
 
 
 @debug.command()
 @click.option("--out", type=click.Choice(["text", "json"]), default="text")
 def failpoints(out: str) -> None:
-    """List the places where a test can stop, delay or break a daemon.
+    """List the failpoints at which a test can stop, delay or break a daemon.
 
-    They are armed by the environment variable CATENA_FAILPOINTS, "name=kill;name=sleep(500)@2",
-    and only where the configuration says `testing: true`.
+    Arm them with the environment variable CATENA_FAILPOINTS, as in "name=kill;name=sleep(500)@2".
+    They work only if the configuration has `testing: true`.
     """
     from catena.core.failpoint_rules import FAILPOINTS
 

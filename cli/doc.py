@@ -1,4 +1,4 @@
-"""`catena doc`: what functions and states there are and what each takes."""
+"""`catena doc`: the functions and states, with their arguments."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from catena.core.suggest import unknown
 if TYPE_CHECKING:
     from catena.core.plugins import Plugin, Registry
 
-#: The first argument of every built-in; nobody gives it.
+#: The first parameter of every built-in function, which callers do not pass.
 _CONTEXT = re.compile(r"\s+context: ")
 
 
 @click.command()
 @click.argument("function", required=False, shell_complete=completion.functions)
-@click.option("--states", is_flag=True, help="State functions, which SLS files call.")
+@click.option("--states", is_flag=True, help="Show state functions, which SLS files call.")
 def doc(function: Optional[str], states: bool) -> None:
-    """Show FUNCTION's arguments and text; a module's functions; without FUNCTION, all modules."""
+    """Show FUNCTION's arguments and text, or a module's functions; by default all modules."""
     from catena.runtime.session import execution_registry, state_registry
 
     registries = [state_registry()] if states else [execution_registry(), state_registry()]

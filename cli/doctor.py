@@ -1,4 +1,4 @@
-"""`catena doctor`: what is wrong on this host, and what to do about it."""
+"""`catena doctor`: checks of this host, with remedies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.cli.output.text import paint, printable, wants_colour
 from catena.client.settings import master_settings
 from catena.core import frozen
 from catena.core.checkup import Finding, Level
-from catena.core.config.schema import Loaded
+from catena.core.config.schema import Extras
 from catena.core.errors import CatenaError, ConfigError
 
 _HUES = {Level.ok: "green", Level.note: "dim", Level.warning: "yellow", Level.fault: "light_red"}
@@ -24,9 +24,9 @@ _HUES = {Level.ok: "green", Level.note: "dim", Level.warning: "yellow", Level.fa
 @click.option("--out", type=click.Choice(["text", "json"]), default="text")
 @click.pass_context
 def doctor(ctx: click.Context, which: Optional[str], out: str) -> int:
-    """Look at this host's master and minion: what is wrong, and what to do.
+    """Check this host's master and minion; list problems and what to do about them.
 
-    Nothing is changed, and no daemon has to run. Exits with 1 when there is a fault.
+    Nothing is changed, and the daemons need not run. Exits with 1 if there is a fault.
     """
     folder = Path(ctx.find_root().obj)
     names = [which] if which else [n for n in ("master", "minion") if _is_there(folder, n)]
@@ -54,13 +54,13 @@ def _master(folder: Path) -> Iterator[Finding]:
         return
     yield from _configuration(settings, loaded)
     try:
-        from catena.master.contributions import CHECKS
+        from catena.master.contributions import checks
         from catena.master.process.checkup import check
     except ModuleNotFoundError as error:
         advice = "install catena with its extra: catena[master]"
         yield Finding("version", Level.fault, f"the master needs {error.name}", advice)
         return
-    yield from check(settings, CHECKS)
+    yield from check(settings, checks())
 
 
 def _minion(folder: Path) -> Iterator[Finding]:
@@ -71,11 +71,11 @@ def _minion(folder: Path) -> Iterator[Finding]:
         found = configure.read(folder)
         yield from _configuration(found.settings, found.loaded)
     except CatenaError:
-        pass  # the look itself says so
+        pass  # the check itself reports it
     yield from check(folder)
 
 
-def _configuration(settings: object, loaded: Loaded) -> Iterator[Finding]:
+def _configuration(settings: object, loaded: Extras) -> Iterator[Finding]:
     wrong, odd = mistakes(settings), doubts(settings)
     for text in loaded.not_yet:
         yield Finding("configuration", Level.warning, text)
@@ -84,7 +84,7 @@ def _configuration(settings: object, loaded: Loaded) -> Iterator[Finding]:
     for text in odd:
         yield Finding("configuration", Level.note, text)
     if not wrong and not odd and not loaded.not_yet:
-        yield Finding("configuration", Level.ok, "every setting makes sense")
+        yield Finding("configuration", Level.ok, "all settings are valid")
 
 
 def _print(found: Dict[str, List[Finding]]) -> None:

@@ -23,9 +23,9 @@ def event() -> None:
 
 @event.command()
 @click.argument("tag", default="*")
-@click.option("--after", type=int, default=-1, help="Start after this position; 0: all kept.")
-@click.option("--count", type=click.IntRange(min=0), default=0, help="End after so many.")
-@click.option("--jsonl", is_flag=True, help="One JSON document on each line.")
+@click.option("--after", type=int, default=-1, help="Start after this position; 0: all stored.")
+@click.option("--count", type=click.IntRange(min=0), default=0, help="End after this many events.")
+@click.option("--jsonl", is_flag=True, help="Print one JSON document per line.")
 @click.pass_context
 def watch(ctx: click.Context, tag: str, after: int, count: int, jsonl: bool) -> None:
     """Print events whose tag matches the glob TAG, until Ctrl-C."""
@@ -54,5 +54,5 @@ def send(ctx: click.Context, tag: str, data: Tuple[str, ...]) -> None:
     if len(args) == 1 and isinstance(args[0], dict):
         kwargs = {**args[0], **kwargs}
     elif args:
-        raise UsageError("event data is key=value, or one mapping")
+        raise UsageError("give the event's data as key=value, or as one mapping")
     connect(ctx).request(events.SEND, EventSend(tag, kwargs))

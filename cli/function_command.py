@@ -1,4 +1,4 @@
-"""What `run` and `call` share: a function and its arguments, told apart from options."""
+"""Parsing of a function and its arguments, shared by `run` and `call`."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from catena.core.errors import UsageError
 from catena.core.patterns import lazy_pattern
 from catena.core.suggest import unknown
 
-#: A word that a person means as an option; -1 is a number.
+#: A word that looks like an option; -1 is a number.
 _OPTION = lazy_pattern(r"--?[A-Za-z]")
 _FUNCTION = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
-#: As in cli.commands; not imported from there, which imports every command's module late.
+#: As in cli.commands, which is not imported here to avoid a cycle of imports.
 _OWN = frozenset({"-c", "--config-dir"})
-#: Salt's options that catena has not, with what takes their place.
+#: Salt's options that catena does not support, with their replacement.
 _REFUSED: Mapping[str, str] = {
     name: "range expressions are not supported; use -L, -E, -N or -C" for name in ("-R", "--range")
 }
 
 
 class FunctionCommand(click.Command):
-    """A command that passes words on to a function, but no mistyped option."""
+    """A command that passes words on to a function, but refuses mistyped options."""
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Refuse words before `--` that look like an option and are none."""
+        """Parse *args*; refuse words before `--` that look like an option but are none."""
         known: Dict[str, click.Option] = {
             name: option
             for option in self.get_params(ctx)
@@ -34,7 +34,7 @@ class FunctionCommand(click.Command):
             for name in (*option.opts, *option.secondary_opts)
         }
         if not ctx.resilient_parsing:
-            # A shell that completes words parses lines that are not finished.
+            # During completion in a shell the line is not finished.
             _refuse_unknown(known, args)
         return super().parse_args(ctx, args)
 
@@ -63,7 +63,7 @@ def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> Non
 
 
 def _fits(option: click.Option, word: str) -> bool:
-    """Return whether *word* can be *option*: `-lt` of `ls -lt` is no log level."""
+    """Return whether *word* can be *option*: `-lt` in `ls -lt` is not a log level."""
     attached = "" if word.startswith("--") else word[2:]
     return (
         not attached
@@ -73,16 +73,16 @@ def _fits(option: click.Option, word: str) -> bool:
 
 
 def check_function(function: str, target: str = "") -> None:
-    """Refuse what can't be a function's name before anything is sent.
+    """Refuse what cannot be a function's name before anything is sent.
 
     Args:
-        function: the word in its place.
-        target: the word before it, for a command that has one.
+        function: the word in the function's place.
+        target: the word before it, for a command with a target.
 
     Raises:
-        UsageError: it is no MODULE.FUNCTION, or the shell has put file names into its place.
+        UsageError: it is not MODULE.FUNCTION, or the shell has expanded a pattern to file names.
     """
-    # os.path: a current folder that can't be read has no file of that name for us.
+    # os.path returns False where pathlib would raise for a folder that cannot be read.
     if target and os.path.exists(target) and os.path.exists(function):  # noqa: PTH110
         raise UsageError(
             f"{target!r} and {function!r} are files here: the shell has expanded the target; "
@@ -90,6 +90,6 @@ def check_function(function: str, target: str = "") -> None:
         )
     if not _FUNCTION.match(function):
         raise UsageError(
-            f"{function!r} is no function: it has the form MODULE.FUNCTION, such as test.ping; "
+            f"{function!r} is not a function: it must be MODULE.FUNCTION, such as test.ping; "
             "`catena doc` lists them"
         )

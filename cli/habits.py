@@ -1,6 +1,6 @@
-"""Options that every command takes: what is logged to stderr, colour, where the output goes.
+"""Options of every command: log level on stderr, colour, and a file for the output.
 
-Salt's commands take them behind their own options, so people type them there.
+Salt's commands accept them after their own options, so users expect them there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Mapping, Optional
 
 import click
 
-#: Salt's log levels, from the least to the most -> the level of `logging`.
+#: Salt's log levels, least severe first -> the level of `logging`.
 LEVELS: Mapping[str, int] = {
     "quiet": 100,
     "critical": 50,
@@ -24,15 +24,15 @@ LEVELS: Mapping[str, int] = {
     "garbage": 1,
     "all": 1,
 }
-#: The daemons' own levels, for `catena master -l LEVEL`.
+#: Level of `logging` -> the daemons' setting, for `catena master -l LEVEL`.
 _DAEMON_LEVELS: Mapping[int, str] = {100: "error", 50: "error", 40: "error", 30: "warning"}
 _DAEMONS = frozenset({"master", "minion"})
-#: Key of a command line's log level in click's `meta`.
+#: Key of a command's log level in click's `meta`.
 _LEVEL = "catena.log_level"
 
 
 def give(command: click.Command) -> click.Command:
-    """Give *command*, and all below it, the options of this module; return it."""
+    """Add the options of this module to *command* and its subcommands; return it."""
     if isinstance(command, click.Group):
         for one in command.commands.values():
             give(one)
@@ -54,14 +54,14 @@ def _options() -> list[click.Option]:
             metavar="LEVEL",
             expose_value=False,
             callback=_log,
-            help=f"Log to stderr: {', '.join(LEVELS)}.",
+            help=f"Level of the log on stderr: {', '.join(LEVELS)}.",
         ),
         click.Option(
             ["--no-color/--force-color", "--no-colour/--force-colour"],
             default=None,
             expose_value=False,
             callback=_colour,
-            help="Whether the output has colours; by default on a terminal.",
+            help="Whether to use colours; by default on a terminal only.",
         ),
         click.Option(
             ["--out-file", "--output-file"],
@@ -76,13 +76,13 @@ def _options() -> list[click.Option]:
             is_eager=True,
             expose_value=False,
             callback=_append,
-            help="Keep what the output's file holds.",
+            help="Append to the output file instead of replacing it.",
         ),
     ]
 
 
 def daemon_level(ctx: click.Context) -> str:
-    """Return the log level that a daemon's command line asks for, in its own words; or ""."""
+    """Return the log level in a daemon's command line as a value of `log_level`; or ""."""
     level = ctx.meta.get(_LEVEL)
     if level is None:
         return ""
@@ -98,7 +98,7 @@ def _log(ctx: click.Context, _: click.Parameter, word: Optional[str]) -> None:
 
 
 def start_log(ctx: click.Context, command: str) -> None:
-    """Log to stderr if the command line asks for it; a daemon, *command*, sets up its own log."""
+    """Log to stderr if the command line asks for it; the daemon *command* sets up its own log."""
     level = ctx.meta.get(_LEVEL)
     if level is None or command in _DAEMONS:
         return
@@ -111,7 +111,7 @@ def start_log(ctx: click.Context, command: str) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)
-    # Libraries log each packet below this.
+    # paramiko logs every packet at DEBUG.
     logging.getLogger("paramiko").setLevel(max(level, logging.INFO))
 
 
@@ -129,7 +129,7 @@ def _to_file(ctx: click.Context, param: click.Parameter, name: Optional[str]) ->
         return
     mode = "a" if ctx.meta.get("catena.append") else "w"
     try:
-        # Closed with the process: everything that it prints goes there.
+        # Open until the process ends, because everything that it prints goes there.
         sys.stdout = Path(name).open(mode, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise click.BadParameter(f"{name}: {error.strerror}", ctx, param) from None

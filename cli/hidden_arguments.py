@@ -1,4 +1,4 @@
-"""Keyword arguments that never stand on a command line, where `ps` shows them to everybody."""
+"""Keyword arguments that are not on the command line, where `ps` would show them to everybody."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from catena.core.errors import CatenaError, UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Largest file of keyword arguments, bytes. An order of more than 240 KiB can't travel anyway.
+#: Maximum size of a file of keyword arguments in bytes. An order is limited to 240 KiB anyway.
 LIMIT_BYTES = 256 * 1024
 
 HIDDEN_OPTIONS = (
     click.option(
         "--kwargs-file",
         metavar="FILE",
-        help="Read key: value arguments from a file (YAML or JSON): not visible in ps.",
+        help="Read arguments (key: value) from a file in YAML or JSON; ps does not show them.",
     ),
     click.option(
-        "--stdin", "kwargs_stdin", is_flag=True, help="Read key: value arguments from stdin."
+        "--stdin", "kwargs_stdin", is_flag=True, help="Read arguments (key: value) from stdin."
     ),
     click.option(
         "--kwarg-env",
         multiple=True,
         metavar="KEY=VARIABLE",
-        help="Take an argument's text from an environment variable; repeatable.",
+        help="Take an argument's value from an environment variable; repeatable.",
     ),
 )
 
 
 def hidden_options(command: F) -> F:
-    """Give *command* the options by which it takes arguments from elsewhere."""
+    """Add to *command* the options for arguments from elsewhere."""
     for option in reversed(HIDDEN_OPTIONS):
         command = option(command)
     return command
 
 
 def with_hidden(kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return *kwargs* with those that a file, stdin or the environment give.
+    """Return *kwargs* together with those from a file, stdin or the environment.
 
     Args:
-        kwargs: what stands on the command line.
+        kwargs: keyword arguments on the command line.
         options: the values of the options of `hidden_options`.
 
     Raises:
-        UsageError: a source can't be read, is no mapping of names, or repeats a keyword.
+        UsageError: a source cannot be read, is not a mapping of names, or repeats a keyword.
     """
     sources = []
     if options["kwargs_file"]:
@@ -67,15 +67,15 @@ def with_hidden(kwargs: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[s
 
 
 def any_hidden(options: Mapping[str, Any]) -> bool:
-    """Return whether the command line names another source of arguments."""
+    """Return whether the command line specifies another source of arguments."""
     return bool(options["kwargs_file"] or options["kwargs_stdin"] or options["kwarg_env"])
 
 
 def read_mapping(path: str, option: str) -> Dict[str, Any]:
-    """Return the mapping that a file holds as YAML or JSON.
+    """Return the mapping in a YAML or JSON file.
 
     Raises:
-        UsageError: it can't be read, or holds something else; *option* is named.
+        UsageError: it cannot be read or is not a mapping; the message names *option*.
     """
     try:
         with open(path, "rb") as stream:  # noqa: PTH123  # a pipe (<(...)) is read, too
@@ -94,7 +94,7 @@ def _mapping(data: bytes, name: str) -> Dict[str, Any]:
     except UnicodeDecodeError:
         raise UsageError(f"{name}: not UTF-8 text") from None
     except CatenaError as error:
-        # Only the first line of the error: the excerpt below it may be the secret.
+        # Only the first line of the error: the excerpt after it may contain the secret.
         raise UsageError(str(error).splitlines()[0]) from None
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
         raise UsageError(f"{name}: expected a mapping of arguments, as in `password: secret`")
@@ -108,7 +108,7 @@ def _from_environment(pairs: Sequence[str]) -> Dict[str, str]:
         if not (key.isidentifier() and sign and variable):
             raise UsageError(f"--kwarg-env {pair}: expected KEY=VARIABLE")
         if variable not in os.environ:
-            raise UsageError(f"--kwarg-env {pair}: the environment has no {variable}")
+            raise UsageError(f"--kwarg-env {pair}: the environment variable {variable} is not set")
         if key in found:
             raise UsageError(f"{key}= is given twice")
         found[key] = os.environ[variable]

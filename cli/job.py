@@ -1,4 +1,4 @@
-"""`catena job`: what was asked, where it stands, and how to end it."""
+"""`catena job`: list jobs, show their progress, and cancel them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def job() -> None:
 
 
 @job.command("list")
-@click.option("--active", is_flag=True, help="Only jobs that have not ended everywhere.")
-@click.option("--fun", default="", help="Only this function.")
-@click.option("--minion", default="", help="Only jobs of this minion.")
+@click.option("--active", is_flag=True, help="Only jobs that have not ended on all minions.")
+@click.option("--fun", default="", help="Only jobs with this function.")
+@click.option("--minion", default="", help="Only jobs on this minion.")
 @click.option("--limit", type=click.IntRange(1, 10000), default=100, show_default=True)
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
 def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
     """List jobs, newest first."""
-    rows = connect(ctx).request(jobs.LIST, JobList(**filters))
+    client, wanted = connect(ctx), JobList(**filters)
     if out == "json":
-        print(document(rows))
+        print(document(client.request(jobs.LIST, wanted)))
         return
-    shown = [{**row, "failed": row["failed"] or ""} for row in rows]
+    shown = [{**vars(row), "failed": row.failed or ""} for row in client.ask(jobs.LIST, wanted)]
     print(table(("jid", "fun", "target", "user", "states", "failed"), shown))
 
 
@@ -45,11 +45,12 @@ def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
 @click.option("--out", type=click.Choice(["text", "nested", "json"]), default="text")
 @click.pass_context
 def show(ctx: click.Context, jid: str, out: str) -> None:
-    """Show a job: who asked for what, and per minion its state and answer; json has its steps."""
-    found = connect(ctx).request(jobs.SHOW, JobShow(jid))
+    """Show a job: user, function, and each minion's state and return; with json also its steps."""
+    client, wanted = connect(ctx), JobShow(jid)
     if out == "text":
-        print(job_text(found, wants_colour()))
+        print(job_text(client.ask(jobs.SHOW, wanted), wants_colour()))
         return
+    found = client.request(jobs.SHOW, wanted)
     print(document(found) if out == "json" else renderer("nested")(jid, found, wants_colour()))
 
 
@@ -62,9 +63,9 @@ def show(ctx: click.Context, jid: str, out: str) -> None:
 def watch(
     ctx: click.Context, /, jid: str, out: Optional[str], timeout: Optional[float], **options: Any
 ) -> int:
-    """Follow a job from its start; answers already given are shown first.
+    """Watch a job from its start; returns that have already arrived are shown first.
 
-    What its commands print while they run is shown on stderr, each line with its minion.
+    Output of its commands is shown on stderr while they run, each line with its minion.
     """
     return follow(
         connect(ctx).stream(jobs.WATCH, JobWatch(jid), timeout),
@@ -78,6 +79,6 @@ def watch(
 @click.argument("minions", nargs=-1)
 @click.pass_context
 def cancel(ctx: click.Context, jid: str, minions: Tuple[str, ...]) -> None:
-    """Cancel a job everywhere, or on the named minions: its process tree is ended."""
+    """Cancel a job on all or the given minions; its process tree is killed."""
     answer = connect(ctx).request(jobs.CANCEL, JobCancelRequest(jid, minions))
     print(document(answer))

@@ -1,4 +1,4 @@
-"""The live view of a job that goes through its minions in batches."""
+"""The live view of a job that runs on its minions in batches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from catena.client.follow import JobFollower
 def watched(
     items: Iterator[Mapping[str, Any]], follower: JobFollower, title: str
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield *items* once *follower* knows them; on a terminal a live view stands below prints.
+    """Yield *items* after *follower* has processed them, with a live view on a terminal.
 
     Args:
         items: of a job's stream.
-        follower: the caller may read it, and must not change it while this runs.
+        follower: the caller may read it, but must not change it meanwhile.
         title: first line of the view.
     """
     board = JobBoard(follower, title)

@@ -1,9 +1,9 @@
-"""`catena key`: whose key is accepted."""
+"""`catena key`: accept, reject and delete keys."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 import click
 
@@ -17,7 +17,10 @@ from catena.client.requests.minions import MinionList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.suggest import unknown
 
-#: How long `accept` waits for minions that were told so, and how often it looks, seconds.
+if TYPE_CHECKING:
+    from catena.client.replies.keys import KeyLine
+
+#: Seconds for which `accept` waits for the accepted minions, and between its checks.
 CONNECT_SECONDS = 3.0
 LOOK_SECONDS = 0.05
 
@@ -35,13 +38,13 @@ def key() -> None:
 @click.pass_context
 def list_keys(ctx: click.Context, match: str, out: str) -> None:
     """List keys by state, with fingerprint, address and age."""
-    found = connect(ctx).request(keys.LIST, KeyList(match))
+    client, wanted = connect(ctx), KeyList(match)
     if out == "json":
-        print(document(found))
+        print(document(client.request(keys.LIST, wanted)))
         return
     rows = [
-        {**row, "state": state, "age": age(row["since"])}
-        for state, rows in found.items()
+        {**vars(row), "state": state, "age": age(row.since)}
+        for state, rows in client.ask(keys.LIST, wanted).items()
         for row in rows
     ]
     print(table(("state", "id", "fingerprint", "address", "age", "conflict"), rows, widest=64))
@@ -49,37 +52,36 @@ def list_keys(ctx: click.Context, match: str, out: str) -> None:
 
 def _change(ctx: click.Context, action: str, match: Optional[str], everything: bool) -> None:
     if bool(match) == everything:
-        raise UsageError("name an id or a glob, or say --all")
+        raise UsageError("give an id or a glob, or --all")
     client = connect(ctx)
-    reply = client.request(keys.CHANGE, KeyChange(action, match or "*"))
-    changed = reply["changed"]
-    for name in changed:
+    reply = client.ask(keys.CHANGE, KeyChange(action, match or "*"))
+    for name in reply.changed:
         print(name, flush=True)
     if action == "accept":
-        _until_connected(client, reply.get("told", ()))
-    if not changed:
-        why = _why_nothing(action, match or "", client.request(keys.LIST, KeyList("*")))
+        _until_connected(client, reply.told)
+    if not reply.changed:
+        why = _why_nothing(action, match or "", client.ask(keys.LIST, KeyList("*")))
         if match:
             raise NotFoundError(why)
         click.echo(why, err=True)
 
 
 def _until_connected(client: MasterClient, names: Sequence[str]) -> None:
-    """Wait a moment for minions that connect now: a job right after this is to reach them."""
+    """Wait a moment for minions to connect, so that a job right after this reaches them."""
     end = time.monotonic() + CONNECT_SECONDS
     while names and time.monotonic() < end:
-        rows = client.request(minions.LIST, MinionList(",".join(names), "list"))
-        if all(row["connected"] for row in rows):
+        rows = client.ask(minions.LIST, MinionList(",".join(names), "list"))
+        if all(row.connected for row in rows):
             return
         time.sleep(LOOK_SECONDS)
 
 
-def _why_nothing(action: str, match: str, found: Mapping[str, Any]) -> str:
-    """Return why no key was meant, naming the nearest id that one was."""
+def _why_nothing(action: str, match: str, found: Dict[str, List[KeyLine]]) -> str:
+    """Return why no key was changed, and suggest the nearest matching id."""
     states: Dict[str, List[str]] = {}
     for state, rows in found.items():
         for row in rows:
-            states.setdefault(row["id"], []).append(state)
+            states.setdefault(row.id, []).append(state)
     if match in states:
         state = " and ".join(states[match])
         if action == "rotate" and "accepted" in states[match]:
@@ -104,7 +106,7 @@ def accept(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 @_ALL
 @click.pass_context
 def reject(ctx: click.Context, match: Optional[str], everything: bool) -> None:
-    """Reject keys: they are refused until deleted. A live minion is cut at once."""
+    """Reject keys: they are refused until deleted. A connected minion is disconnected at once."""
     _change(ctx, "reject", match, everything)
 
 
@@ -113,7 +115,7 @@ def reject(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 @_ALL
 @click.pass_context
 def delete(ctx: click.Context, match: Optional[str], everything: bool) -> None:
-    """Forget keys. A live minion is cut at once and may ask anew."""
+    """Delete keys. A connected minion is disconnected at once and may ask again."""
     _change(ctx, "delete", match, everything)
 
 
@@ -122,7 +124,7 @@ def delete(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 @_ALL
 @click.pass_context
 def rotate(ctx: click.Context, match: Optional[str], everything: bool) -> None:
-    """Have minions make new keys and announce them inside their channels."""
+    """Let minions create new keys and announce them over their connections."""
     _change(ctx, "rotate", match, everything)
 
 
@@ -131,21 +133,21 @@ def rotate(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
 def finger(ctx: click.Context, match: str, out: str) -> None:
-    """Print the master's fingerprint and those of minions."""
-    found: Dict[str, Any] = connect(ctx).request(keys.FINGER, KeyFinger(match))
+    """Print the fingerprints of the master's key and the minions' keys."""
+    client, wanted = connect(ctx), KeyFinger(match)
     if out == "json":
-        print(document(found))
+        print(document(client.request(keys.FINGER, wanted)))
         return
-    print(f"master  {found['master']}")
-    rows: List[str] = [f"{name}  {value}" for name, value in found["minions"].items()]
-    print("\n".join(rows))
+    found = client.ask(keys.FINGER, wanted)
+    print(f"master  {found.master}")
+    print("\n".join(f"{name}  {value}" for name, value in found.minions.items()))
 
 
 @key.command()
-@click.option("--id", "minion", default="", help="Only for this minion id.")
+@click.option("--id", "minion", default="", help="The only minion id that may use it.")
 @click.option("--hours", type=click.FloatRange(min=0.01, max=8760), default=1.0, show_default=True)
 @click.pass_context
 def token(ctx: click.Context, minion: str, hours: float) -> None:
-    """Make a one-time enrol token; it is shown once."""
-    made = connect(ctx).request(keys.TOKEN, TokenCreate(minion, int(hours * 3600)))
-    print(made["token"])
+    """Create a one-time enrol token; it is shown only now."""
+    made = connect(ctx).ask(keys.TOKEN, TokenCreate(minion, int(hours * 3600)))
+    print(made.token)

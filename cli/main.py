@@ -1,4 +1,4 @@
-"""Where the `catena` command begins and ends."""
+"""Entry point and exit of the `catena` command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, List
 from catena import __version__
 from catena.cli.streams import flushed, print_anything
 
-#: Packages with threads, children or sockets that want an end in order.
+#: Packages with threads, child processes or sockets that need an orderly shutdown.
 _AT_WORK = frozenset({"catena.master", "catena.minion"})
 
 
@@ -18,13 +18,13 @@ def main() -> None:
     code = _run(sys.argv[1:])
     if _AT_WORK & set(sys.modules):
         sys.exit(code)
-    # Only memory is left, and taking the interpreter apart is a tenth of a short command's time.
+    # Only memory is left; tearing down the interpreter takes a tenth of a short command's time.
     os._exit(flushed(code))
 
 
 def _run(words: List[str]) -> int:
     if words == ["--version"]:
-        # Without the parser of command lines, which would be half of its time.
+        # Without importing click, which would take half of the time.
         print(f"catena, version {__version__}")
         return 0
     from catena.core.import_stubs import StandIn, standing_in
@@ -32,7 +32,7 @@ def _run(words: List[str]) -> int:
 
     look_seldom()
     print_anything()
-    # click calls `cleandoc` for each option that is declared, and names `UUID` in a class body.
+    # click imports both at once, but calls only `cleandoc` and refers to the name `UUID`.
     with standing_in(StandIn("inspect", cleandoc=_cleandoc), StandIn("uuid", UUID=_Uuid)):
         import click  # noqa: F401 - imported now, for those that import it as ever
     from catena.cli.commands import run
@@ -43,14 +43,14 @@ def _run(words: List[str]) -> int:
 def _spelt_out(words: List[str]) -> List[str]:
     """Return *words* with a leading `-c` as `--config-dir`.
 
-    click looks every short option up among the long ones first, and prepares an error that
-    compares it with each of them: a tenth of a short command's time.
+    click first looks up every short option among the long ones, and prepares an error with similar
+    names: a tenth of a short command's time.
     """
     return ["--config-dir", *words[1:]] if words[:1] == ["-c"] and len(words) > 1 else words
 
 
 class _Uuid:
-    """Makes a `uuid.UUID`; the module is imported with the first one."""
+    """Makes a `uuid.UUID`; imports `uuid` at first use."""
 
     def __new__(cls, text: str) -> Any:
         from uuid import UUID
@@ -59,7 +59,7 @@ class _Uuid:
 
 
 def _cleandoc(text: str) -> str:
-    """Return what `inspect.cleandoc` does."""
+    """Return the result of `inspect.cleandoc`."""
     if "\n" not in text:
         return text.expandtabs().lstrip()
     from inspect import cleandoc

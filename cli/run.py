@@ -1,8 +1,7 @@
-"""`catena run`: a function on many minions."""
+"""`catena run`: run a function on many minions."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Mapping, Tuple
 
 import click
@@ -31,25 +30,27 @@ from catena.core.errors import CatenaError, UsageError
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @target_options
 @click.option("--async", "detach", is_flag=True, help="Print the job id and return at once.")
-@click.option("--batch", "-b", default="", help="So many minions at a time: 5 or 20%.")
+@click.option("--batch", "-b", default="", help="Number of minions at a time: 5 or 20%.")
 @click.option(
     "--batch-wait",
     type=click.FloatRange(min=0),
     default=0.0,
-    help="With --batch: seconds that a minion keeps its place after its return.",
+    help="With --batch: seconds that a minion keeps its place in the batch after its return.",
 )
-@click.option("--failhard", is_flag=True, help="With --batch: begin on no more after a failure.")
 @click.option(
-    "--subset", type=click.IntRange(min=1), help="Run on so many of the target, at random."
+    "--failhard", is_flag=True, help="With --batch: start no more minions after a failure."
+)
+@click.option(
+    "--subset", type=click.IntRange(min=1), help="Run on this many random minions of the target."
 )
 @click.option("--static", is_flag=True, help="Print all answers at the end, sorted by minion.")
-@click.option("--summary", is_flag=True, help="Say at the end how many minions answered.")
-@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
+@click.option("--summary", is_flag=True, help="Print at the end how many minions returned.")
+@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Format of answers.")
 @click.option(
     "--timeout",
     "-t",
     type=click.FloatRange(min=0),
-    help="Seconds to watch; the job itself is never ended by it.",
+    help="Seconds to watch; the job itself continues.",
 )
 @click.option(
     "--deadline", type=click.IntRange(min=1), help="Seconds after which a minion kills the job."
@@ -57,7 +58,7 @@ from catena.core.errors import CatenaError, UsageError
 @click.option(
     "--expire",
     type=click.IntRange(min=1),
-    help="Seconds after which a minion that was away does not begin it any more.",
+    help="Seconds after which a minion that was disconnected no longer starts it.",
 )
 @hidden_options
 @state_options
@@ -67,7 +68,7 @@ def run(
 ) -> int:
     """Run FUNCTION on the minions of TARGET with ARGUMENTS (values, or key=value).
 
-    Ends when every connected minion has answered. Ctrl-C detaches; the job goes on.
+    Ends when every connected minion has returned. Ctrl-C detaches; the job continues.
     """
     check_function(function, target)
     if not options["batch"] and (options["batch_wait"] or options["failhard"]):
@@ -102,10 +103,7 @@ def run(
 
 def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> int:
     if options["detach"]:
-        answer = client.request(jobs.RUN, request)
-        print(answer["jid"])
-        for name in answer.get("missing", ()):
-            print(f"{name}: no such minion is accepted here", file=sys.stderr)
+        print(client.ask(jobs.RUN, request).jid)
         return 0
     timeout = options["timeout"]
     return follow(
@@ -122,15 +120,15 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
 
 
 def _key_of(client: MasterClient, target: str) -> str:
-    """Return what is known of keys that *target* names and that are not accepted."""
+    """Return a description of unaccepted keys that match *target*, or ""."""
     try:
         from catena.client.requests.keys import KeyList
 
-        found = client.request(keys.LIST, KeyList(target))
+        found = client.ask(keys.LIST, KeyList(target))
     except CatenaError:
         return ""
     for state in ("pending", "rejected", "denied"):
-        names = [row["id"] for row in found.get(state, ())]
+        names = [row.id for row in found.get(state, ())]
         if names:
             more = ", …" if len(names) > 5 else ""
             return f"; {state} at `catena key list`: {', '.join(names[:5])}{more}"

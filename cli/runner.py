@@ -1,4 +1,4 @@
-"""`catena runner`: a function on the master."""
+"""`catena runner`: run a function on the master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first connection to a host, made while what works with it is still being loaded."""
+"""The first connection to a host, made while the remaining modules are still being loaded."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Optional
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
     from catena.ssh.connect.link import Connection, Connector
-    from catena.ssh.connect.target import Target
+    from catena.ssh.connect.target import SshTarget
 
 
 def load(settings: MasterSettings) -> None:
-    """Load what every visit needs, our program for hosts too."""
+    """Load what every visit needs, including the program that runs on hosts."""
     from catena.ssh.connect import library
     from catena.ssh.connect.cache import cache_of
     from catena.ssh.push import job
@@ -25,33 +25,33 @@ def load(settings: MasterSettings) -> None:
 
 
 def _load(settings: MasterSettings) -> None:
-    # What goes wrong here does so again where it is needed, and is told of there.
+    # An error here occurs again where the module is needed, and is reported there.
     with contextlib.suppress(Exception):
         load(settings)
 
 
-class Ahead:
-    """A connector whose first connection is made at once.
+class EagerConnector:
+    """A connector that makes its first connection immediately.
 
-    A host takes its time to greet and to log somebody in: as long as it takes to load the rest.
+    The greeting and login of a host take as long as loading the remaining modules.
 
     Args:
-        connect: connects.
-        host: to whom.
+        connect: makes connections.
+        host: the host of the first connection.
         settings: of this master.
-        loads: whether to load the rest, too.
+        loads: whether to load the remaining modules meanwhile.
 
     Raises:
         SshError: as *connect*.
     """
 
     def __init__(
-        self, connect: Connector, host: Target, settings: MasterSettings, loads: bool = True
+        self, connect: Connector, host: SshTarget, settings: MasterSettings, loads: bool = True
     ) -> None:
         from catena.ssh.connect import library
 
         self._connect = connect
-        # What connecting needs comes first.
+        # Load first what connecting itself needs.
         library.paramiko()
         if not loads:
             self._first: Optional[Connection] = connect(host)
@@ -63,19 +63,19 @@ class Ahead:
         finally:
             loading.join()
 
-    def __call__(self, target: Target) -> Connection:
+    def __call__(self, target: SshTarget) -> Connection:
         """Return the first connection once, then new ones."""
         first, self._first = self._first, None
         return first if first is not None else self._connect(target)
 
     @property
     def first(self) -> Connection:
-        """The first connection, which nobody has taken yet."""
+        """Return the first connection, which must not have been taken yet."""
         assert self._first is not None
         return self._first
 
     def close(self) -> None:
-        """End the first connection where nobody took it. Never raises."""
+        """Close the first connection if it was not taken. Never raises."""
         first, self._first = self._first, None
         if first is not None:
             first.close()

@@ -1,4 +1,4 @@
-"""Work on many SSH hosts, so many at a time: a live line for each, answers as they come."""
+"""Work on many SSH hosts, a limited number at a time, with live progress and answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catena.cli.output.board import failure
 from catena.cli.output.text import printable
 from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.ssh_view import HostView
-from catena.cli.ssh_workers import HostError, Result, Workers
+from catena.cli.ssh_workers import HostError, HostWorkers, Result
 from catena.cli.watch import JobPrinter
 from catena.core.custom_faults import told
 from catena.core.errors import CatenaError, UnreachableError
@@ -27,7 +27,7 @@ from catena.core.errors import CatenaError, UnreachableError
 if TYPE_CHECKING:
     pass
 
-#: So many failed hosts are named at the end.
+#: Maximum number of failed hosts listed at the end.
 _NAMED = 20
 
 
@@ -35,9 +35,9 @@ class Hosts:
     """The work of one command.
 
     Args:
-        tasks: what to do.
+        tasks: the work, one task per host.
         printer: prints answers.
-        interrupted: what to say when the user ends the command.
+        interrupted: message when the user interrupts the command.
         title: what runs on the hosts; first line of a live view.
     """
 
@@ -53,12 +53,12 @@ class Hosts:
         self._shown: List[Task] = []
 
     def run(self, width: int, renders: bool = False) -> int:
-        """Do it on *width* hosts at a time; return the exit code.
+        """Run the tasks on *width* hosts at a time; return the exit code.
 
         Args:
-            width: how many.
-            renders: whether tasks compile for their hosts, and so need a main thread and a core of
-                their own; the others share this process.
+            width: maximum number of hosts at a time.
+            renders: whether tasks compile for their hosts. Each then needs the main thread of a
+                process and a core of its own; other tasks share this process.
         """
         view = HostView(self._title, [task.host for task in self._tasks], max(1, width))
         with contextlib.closing(self._results(view, max(1, width), renders)) as results:
@@ -80,11 +80,11 @@ class Hosts:
         self, view: HostView, width: int, renders: bool
     ) -> Generator[Tuple[Task, Result], None, None]:
         if len(self._tasks) == 1:
-            # In the main thread. A short command on one host does not pay for a board.
+            # Forked processes need the main thread. A short command on one host needs no board.
             with view.shown() if renders else contextlib.nullcontext():
                 yield self._tasks[0], self._do(self._tasks[0], view)
         elif renders:
-            with Workers(self._tasks, min(width, len(self._tasks)), view.still) as workers:
+            with HostWorkers(self._tasks, min(width, len(self._tasks)), view.still) as workers:
                 with view.shown():
                     yield from workers.run(view.say)
         else:
@@ -139,7 +139,7 @@ class Hosts:
             self._failed[task.host] = ret["code"]
 
     def _forget(self) -> None:
-        """Have what was printed forgotten."""
+        """Delete the ledger pages of the printed answers."""
         sys.stdout.flush()
         shown, self._shown = self._shown, []
         for task in shown:
@@ -155,7 +155,7 @@ class Hosts:
 
 
 def _failure(host: str, result: Result) -> str:
-    """Return what failed on a host, in one line; "": nothing did."""
+    """Return what failed on a host, as one line; "" if nothing did."""
     if isinstance(result, Exception):
         return _why(host, result)
     if result is not None and result["code"]:
@@ -164,7 +164,7 @@ def _failure(host: str, result: Result) -> str:
 
 
 def _why(host: str, error: Exception) -> str:
-    """Return the text of an error without the host that it may begin with."""
+    """Return the text of an error without a leading host name."""
     text = str(error) if isinstance(error, CatenaError) else told(error)
     return text[len(host) + 2 :] if text.startswith(f"{host}: ") else text
 

@@ -1,4 +1,4 @@
-"""`catena ssh-key`: the keys of hosts that SSH reaches."""
+"""`catena ssh-key`: host keys of SSH hosts."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from catena.core.errors import NotFoundError, UsageError
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
     from catena.ssh.connect.host_keys import HostKey
-    from catena.ssh.connect.target import Target
+    from catena.ssh.connect.target import SshTarget
 
 _ROSTER = click.option("--roster", default="", help="Roster file instead of the configured one.")
 
 
 @click.group("ssh-key")
 def ssh_key() -> None:
-    """Trust, list and forget the keys of hosts that SSH reaches."""
+    """Trust, list and forget host keys of SSH hosts."""
 
 
 @ssh_key.command()
 @click.argument("host")
 @_ROSTER
-@click.option("--yes", "-y", is_flag=True, help="Do not ask: trust whoever answers now.")
-@click.option("--fingerprint", default="", help="Trust only the key with this SHA256:… print.")
+@click.option("--yes", "-y", is_flag=True, help="Trust without asking whatever host answers now.")
+@click.option(
+    "--fingerprint", default="", help="Trust only the key with this fingerprint SHA256:…."
+)
 @click.pass_context
 def trust(ctx: click.Context, host: str, roster: str, yes: bool, fingerprint: str) -> None:
     """Fetch the keys of HOST (an id of the roster, host, host:port), show them, and trust them.
 
-    They replace what was trusted for it before. Compare the fingerprints with what `ssh-keygen
+    They replace the previously trusted keys. Compare the fingerprints with those that `ssh-keygen
     -lf /etc/ssh/ssh_host_ed25519_key.pub` prints on the host itself.
     """
     from catena.ssh.connect import host_keys
@@ -51,7 +53,7 @@ def trust(ctx: click.Context, host: str, roster: str, yes: bool, fingerprint: st
     if fingerprint:
         found = [key for key in found if key.fingerprint == fingerprint]
         if not found:
-            raise NotFoundError(f"{host} shows no key {fingerprint}: nothing is trusted")
+            raise NotFoundError(f"{host} has no key {fingerprint}; no key was trusted")
     for key in found:
         print(f"{way[-1].key_name}  {key.kind}  {key.fingerprint}")
     if not (yes or fingerprint):
@@ -62,7 +64,7 @@ def trust(ctx: click.Context, host: str, roster: str, yes: bool, fingerprint: st
 def _ask(host: str) -> None:
     if not sys.stdin.isatty():
         raise UsageError(
-            "nobody to ask: give --fingerprint SHA256:… as read on the host, or --yes"
+            "no terminal to ask on: give --fingerprint SHA256:… as read on the host, or --yes"
         )
     click.confirm(f"trust these keys of {host}?", abort=True, err=True)
 
@@ -71,7 +73,7 @@ def _ask(host: str) -> None:
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
 def list_keys(ctx: click.Context, out: str) -> None:
-    """List the keys that were trusted here; those in known_hosts files of users count too."""
+    """List the keys trusted here; those in users' known_hosts files are trusted, too."""
     from catena.ssh.connect import host_keys
 
     settings, _ = master_settings(ctx.find_root().obj)
@@ -94,7 +96,7 @@ def list_keys(ctx: click.Context, out: str) -> None:
 @_ROSTER
 @click.pass_context
 def forget(ctx: click.Context, host: str, roster: str) -> None:
-    """Trust the keys of HOST no more."""
+    """Stop trusting the keys of HOST."""
     from catena.ssh.connect import host_keys
     from catena.ssh.connect.client_config import route
 
@@ -111,13 +113,13 @@ def _lines(name: str, keys: List[HostKey]) -> Tuple[str, ...]:
     return tuple(f"{name}  {key.kind}  {key.fingerprint}" for key in keys)
 
 
-def _target(settings: MasterSettings, text: str, roster_file: str) -> Target:
-    """Return the host that is meant; one that is in no roster needs no user here."""
+def _target(settings: MasterSettings, text: str, roster_file: str) -> SshTarget:
+    """Return the selected host; one that is not in a roster needs no user here."""
     from catena.core.ids import minion_id
     from catena.ssh.connect import roster
-    from catena.ssh.connect.target import Target, direct_target, host_name
+    from catena.ssh.connect.target import SshTarget, direct_target, host_name
 
     known = roster.read(settings, roster_file)
     if text in known:
         return known[text]
-    return direct_target(text) or Target(minion_id(text), host_name(text))
+    return direct_target(text) or SshTarget(minion_id(text), host_name(text))

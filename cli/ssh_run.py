@@ -1,4 +1,4 @@
-"""`catena ssh-run`: what commands left behind on hosts that SSH reaches."""
+"""`catena ssh-run`: runs that commands left on SSH hosts."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
     from catena.ssh.connect.client_config import ClientFiles
     from catena.ssh.connect.link import Watch
-    from catena.ssh.connect.target import Target
-    from catena.ssh.push.ledger import Begun, Ledger
+    from catena.ssh.connect.target import SshTarget
+    from catena.ssh.push.ledger import Begun, PushLedger
 
 _DAY_SECONDS = 86400.0
-_ASKPASS = click.option("--askpass", is_flag=True, help="Ask for the password of login and sudo.")
+_ASKPASS = click.option("--askpass", is_flag=True, help="Ask for the password for login and sudo.")
 
 
 @click.group("ssh-run")
 def ssh_run() -> None:
     """List, collect and end runs that commands left on hosts; clean hosts.
 
-    A run goes on by itself when the command that began it is killed. Its return waits on the host
-    for a week.
+    A run continues when the command that started it is killed. Its return stays on the host for a
+    week.
     """
 
 
@@ -54,8 +54,8 @@ def ssh_run() -> None:
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
 def list_runs(ctx: click.Context, out: str) -> None:
-    """List the runs that were begun from here and whose returns nobody has seen."""
-    from catena.ssh.push.ledger import Ledger
+    """List the runs started from here whose returns have not been shown."""
+    from catena.ssh.push.ledger import PushLedger
 
     settings, _ = master_settings(ctx.find_root().obj)
     rows: List[Dict[str, str]] = [
@@ -67,7 +67,7 @@ def list_runs(ctx: click.Context, out: str) -> None:
             "began": clock(one.spec.issued, with_date=True),
             "state": _state(one),
         }
-        for one in Ledger(settings.state_dir).every()
+        for one in PushLedger(settings.state_dir).every()
     ]
     print(
         document(rows)
@@ -79,29 +79,29 @@ def list_runs(ctx: click.Context, out: str) -> None:
 def _state(one: Begun) -> str:
     if one.is_followed and one.follower is not None:
         return f"followed by process {one.follower.pid}"
-    return "return is here" if one.ret is not None else "left on the host"
+    return "return has arrived" if one.ret is not None else "left on the host"
 
 
 @dataclass(frozen=True)
 class _Desk:
-    """What collecting needs."""
+    """What `collect` and `cancel` need."""
 
     settings: MasterSettings
     files: ClientFiles
-    ledger: Ledger
+    ledger: PushLedger
     password: Optional[str]
 
 
 @ssh_run.command()
 @click.argument("jids", nargs=-1)
 @_ASKPASS
-@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
+@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Format of answers.")
 @state_options
 @click.pass_context
 def collect(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
-    """Fetch and show the returns of runs that were left behind, of all jobs or of JIDS.
+    """Fetch and show the returns of runs left on hosts, of all jobs or of JIDS.
 
-    One that still goes on is followed to its end. Nothing is begun.
+    A run that still continues is followed to its end. Nothing is started.
     """
     return _collect(ctx, jids, "", options)
 
@@ -109,11 +109,11 @@ def collect(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int
 @ssh_run.command()
 @click.argument("jids", nargs=-1, required=True)
 @_ASKPASS
-@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Form of answers.")
+@click.option("--out", type=click.Choice(sorted(OUTPUTS)), default=None, help="Format of answers.")
 @state_options
 @click.pass_context
 def cancel(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
-    """Kill runs of JIDS that were left behind, with all that they started; show their returns."""
+    """Kill the runs of JIDS left on hosts, with all their processes; show their returns."""
     return _collect(ctx, jids, "by catena ssh-run", options)
 
 
@@ -121,19 +121,19 @@ def cancel(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
 @click.argument("jids", nargs=-1, required=True)
 @click.pass_context
 def forget(ctx: click.Context, jids: Tuple[str, ...]) -> None:
-    """Take runs of JIDS off the list, as of hosts that are gone; no host is asked."""
-    from catena.ssh.push.ledger import Ledger
+    """Remove runs of JIDS from the list, for hosts that no longer exist; hosts are not asked."""
+    from catena.ssh.push.ledger import PushLedger
 
     settings, _ = master_settings(ctx.find_root().obj)
-    ledger = Ledger(settings.state_dir)
+    ledger = PushLedger(settings.state_dir)
     with ledger.alone():
         for one in _left(ledger, jids):
             ledger.page(one).close()
             print(f"{one.spec.jid}  {one.host}  {one.spec.fun}")
 
 
-def _left(ledger: Ledger, jids: Tuple[str, ...]) -> List[Begun]:
-    """Return the runs of some jobs, or of all, that nobody follows; tell of those that are."""
+def _left(ledger: PushLedger, jids: Tuple[str, ...]) -> List[Begun]:
+    """Return the runs of some or all jobs that no process follows; report the others."""
     found = [one for one in ledger.every() if not jids or one.spec.jid in jids]
     for jid in jids:
         if all(one.spec.jid != jid for one in found):
@@ -147,10 +147,10 @@ def _left(ledger: Ledger, jids: Tuple[str, ...]) -> List[Begun]:
 def _collect(
     ctx: click.Context, jids: Tuple[str, ...], cancelled: str, options: Mapping[str, Any]
 ) -> int:
-    from catena.ssh.push.ledger import Ledger
+    from catena.ssh.push.ledger import PushLedger
 
     settings, _ = master_settings(ctx.find_root().obj)
-    ledger = Ledger(settings.state_dir)
+    ledger = PushLedger(settings.state_dir)
     password = click.prompt("password", hide_input=True, err=True) if options["askpass"] else None
     desk = _Desk(settings, client_files(ctx.find_root().obj, settings), ledger, password)
     with ledger.alone():
@@ -178,7 +178,7 @@ def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
         except CatenaError as error:
             if one.ret is None:
                 raise
-            # The host will forget it by itself.
+            # The host deletes the run by itself later.
             return {**answer_of(one.ret), "trouble": error}
 
     def followed(watch: Watch) -> Optional[Answer]:
@@ -204,7 +204,7 @@ def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
     return Task(label, work, page.close)
 
 
-def _target(one: Begun, desk: _Desk) -> Target:
+def _target(one: Begun, desk: _Desk) -> SshTarget:
     from catena.ssh.connect import roster
 
     hosts = roster.read(desk.settings, one.roster)
@@ -219,16 +219,20 @@ def _target(one: Begun, desk: _Desk) -> Target:
 @click.argument("target")
 @host_options
 @click.option(
-    "--days", type=click.FloatRange(min=0), default=7.0, show_default=True, help="Age of runs."
+    "--days",
+    type=click.FloatRange(min=0),
+    default=7.0,
+    show_default=True,
+    help="Minimum age of runs.",
 )
 @click.option("--wipe", "-W", is_flag=True, help="Remove everything of catena.")
 @click.pass_context
 def clean_hosts(
     ctx: click.Context, /, target: str, days: float, wipe: bool, **options: Any
 ) -> int:
-    """Remove from the hosts of TARGET what nobody needs: returns that nobody collected, old files.
+    """Remove from the hosts of TARGET what is no longer needed: uncollected returns, old files.
 
-    Hosts do so by themselves once a day. A host on which something runs, or a chain waits, is not
+    Hosts do this by themselves once a day. A host with a running job or a waiting chain is not
     wiped.
     """
     settings, _ = master_settings(ctx.find_root().obj)
@@ -240,7 +244,7 @@ def clean_hosts(
 
 
 def _clean(
-    host: Target,
+    host: SshTarget,
     settings: MasterSettings,
     files: ClientFiles,
     days: float,

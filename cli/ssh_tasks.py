@@ -1,4 +1,4 @@
-"""What a command has to do on one SSH host, and what comes back from there."""
+"""The task of a command on one SSH host, and its answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.core.frozen import dataclass
 if TYPE_CHECKING:
     from catena.ssh.connect.link import Watch
 
-#: An answer: its value, the output that suits it, its code; and the error that came after it.
+#: An answer: its value, the output that suits it, its exit code; and a later error, if any.
 Answer = Mapping[str, Any]
 
 
@@ -19,10 +19,10 @@ def nothing() -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """What to do on one host."""
+    """The work on one host."""
 
     host: str
-    #: Does it; None: there is no answer to show.
+    #: Does the work; returns None if there is no answer to show.
     work: Callable[[Watch], Optional[Answer]]
-    #: Called when the answer was printed.
+    #: Called after the answer was printed.
     shown: Callable[[], None] = nothing

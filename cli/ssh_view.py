@@ -1,4 +1,4 @@
-"""What a user sees of hosts while a command works on them: a board, or a line for each."""
+"""Progress of SSH hosts for the user: a board, or a line for each."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class HostView:
-    """Shows the progress of hosts; may be told of it by several threads.
+    """Shows the progress of hosts; several threads may report to it.
 
-    It is a line per host on stderr without `shown`, without rich and where stdout is no terminal.
+    Outside `shown`, without rich, or if stdout is not a terminal, it is a line per host on stderr.
 
     Args:
         title: what runs on the hosts.
         hosts: their labels.
-        width: hosts that are worked on at a time.
+        width: number of hosts in progress at a time.
     """
 
     def __init__(self, title: str, hosts: Sequence[str], width: int) -> None:
@@ -33,16 +33,16 @@ class HostView:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the board while the block runs."""
-        # Threads of an interrupted command may still report: the ended board takes it.
+        # Threads of an interrupted command may still report; the ended board ignores it.
         with live(self._board.board) as self._screen:
             yield
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Draw nothing, and leave stdout and stderr as they were, while the block runs.
+        """Stop drawing, and leave stdout and stderr unchanged, while the block runs.
 
-        A process that is forked then inherits neither a lock of the drawing thread nor streams
-        that redraw the board.
+        A process forked meanwhile inherits neither a lock of the drawing thread nor streams that
+        redraw the board.
         """
         if self._screen is None:
             yield
@@ -51,7 +51,7 @@ class HostView:
             yield
 
     def say(self, host: str, text: str) -> None:
-        """Show *text* as what *host* is doing."""
+        """Show *text* as the current step of *host*."""
         screen = self._screen
         if screen is None:
             self._lines.say(host, text)
@@ -60,7 +60,7 @@ class HostView:
             self._board.say(host, text, time.time())
 
     def end(self, host: str, failure: str) -> None:
-        """Show that *host* is done; *failure* says what failed there, "" that nothing did."""
+        """Show that *host* is done; *failure* describes what failed there, or is ""."""
         screen = self._screen
         if screen is None:
             self._lines.end(host)

@@ -1,9 +1,9 @@
-"""Processes that work on hosts: each on one host at a time, in its main thread.
+"""Worker processes for hosts: each works on one host at a time, in its main thread.
 
-A template has its limit of processor time in a main thread only, and threads of one process would
-compile for all hosts on one core. A process owns the whole visit (connection, compilation,
-run), so that nothing of it has to be handed about; what it knows, secrets too, it was born with.
-What it says comes over a socket as plain values.
+The time limit of a template works in a main thread only, and threads of one process would compile
+for all hosts on one core. A process makes the whole visit (connection, compilation, run), so no
+part of it has to be transferred. It inherits its input, secrets included, when it is forked, and
+sends its results over a socket as plain values.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ from catena.core.errors import CatenaError, UnreachableError
 from catena.runtime.push import values
 from catena.transport.framing import FrameReader, frame
 
-#: Of one message; an answer is a return, which has its own limit.
+#: Maximum bytes of one message; an answer is a return, which has its own limit.
 _LIMIT = 256 * 1024 * 1024
 _PIECE = 1 << 20
-#: prctl(2): ended with the process that this one works for.
+#: prctl(2): signal to receive when the parent process ends.
 _PR_SET_PDEATHSIG = 1
 
-#: What came of a task.
+#: Result of a task: its answer, or its error.
 Result = Union[Answer, Exception, None]
-#: Told of what a host is doing.
+#: Receives a host and its current step.
 Say = Callable[[str, str], None]
 
 
 class HostError(CatenaError):
-    """An error of a process that worked on a host, of which the text and code came over."""
+    """An error in a worker process, reconstructed from its text and exit code."""
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
 
 
-class Workers:
-    """So many processes, made when this is; a context manager that ends them.
+class HostWorkers:
+    """A fixed number of processes, forked by the constructor; a context manager that ends them.
 
     Args:
-        tasks: what there is to do.
-        count: how many processes.
-        still: held while a process is forked in place of one that died: nothing may draw then.
+        tasks: the work.
+        count: number of processes.
+        still: held while a process is forked to replace one that died; nothing may draw then.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class Workers:
         self._selector = selectors.DefaultSelector()
         self._readers: Dict[socket.socket, FrameReader] = {}
         self._pids: List[int] = []
-        # What is there by now stays: no process shall touch, and so copy, all of it.
+        # Exempt existing objects from collection, which would copy their pages in every child.
         gc.freeze()
         for _ in range(count):
             self._fork()
 
     def run(self, say: Say) -> Iterator[Tuple[Task, Result]]:
-        """Yield each task with what came of it, as they end."""
+        """Yield each task with its result, in the order in which they end."""
         waiting = iter(self._tasks)
         under_way = {link: self._given(link, waiting) for link in self._readers}
         while any(under_way.values()):
@@ -109,7 +109,7 @@ class Workers:
                     under_way[fresh] = self._given(fresh, waiting)
 
     def _given(self, link: socket.socket, waiting: Iterator[Task]) -> Optional[Task]:
-        """Return the next task, given to a process; None: there is none."""
+        """Send the next task to a process and return it; None if there is none left."""
         task = next(waiting, None)
         if task is not None:
             _send(link, {"task": self._tasks.index(task)})
@@ -135,23 +135,23 @@ class Workers:
         del self._readers[link]
         link.close()
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> HostWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
         for link in list(self._readers):
             self._forget(link)
         for pid in self._pids:
-            # What hosts have begun needs none of them, and those that are done wait for more work.
+            # Runs on hosts do not need these processes, and finished ones only wait for work.
             os.kill(pid, signal.SIGKILL)
         for pid in self._pids:
             os.waitpid(pid, 0)
 
 
 def _work(tasks: Sequence[Task], link: socket.socket, parent: int) -> NoReturn:
-    """Be one of the processes."""
+    """Run as one of the worker processes."""
     try:
-        # The user's Ctrl-C is for the command, which ends its processes.
+        # Ctrl-C is for the parent command, which ends its workers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         reader = FrameReader(_LIMIT)
@@ -167,7 +167,7 @@ def _work(tasks: Sequence[Task], link: socket.socket, parent: int) -> NoReturn:
 
 
 def _done(task: Task, link: socket.socket) -> Mapping[str, Any]:
-    """Do a task; return the message of what came of it."""
+    """Run a task; return the message with its result."""
 
     def watch(phase: Any, text: str) -> None:
         _send(link, {"say": f"{phase.value}: {text}" if text else str(phase.value)})

@@ -1,4 +1,4 @@
-"""`catena store`: the master's database as a whole, on the master's own host."""
+"""`catena store`: maintenance of the master's database, on the master's own host."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _settings(ctx: click.Context) -> MasterSettings:
         import catena.master.store.upkeep  # noqa: F401
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"this host has no {error.name}: these commands run where the master is installed"
+            f"this host lacks {error.name}: run these commands where the master is installed"
         ) from None
     return settings
 
@@ -55,7 +55,7 @@ def _file(ctx: click.Context) -> Path:
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
 def show(ctx: click.Context, out: str) -> None:
-    """Say where the database is, its schema, its size and how much it holds."""
+    """Show the database's location, schema, size and contents."""
     url = _url(ctx)
     from catena.master.store.upkeep import summary
 
@@ -75,7 +75,7 @@ def show(ctx: click.Context, out: str) -> None:
 @store.command()
 @click.pass_context
 def check(ctx: click.Context) -> int:
-    """Read the whole database and say whether it is sound."""
+    """Check the integrity of the whole database."""
     url = _url(ctx)
     from catena.master.store.upkeep import faults
 
@@ -113,10 +113,10 @@ def backup(ctx: click.Context, file: Optional[Path]) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_context
 def restore(ctx: click.Context, file: Path) -> None:
-    """Put the backup FILE in the database's place; the master must be stopped.
+    """Replace the database by the backup FILE; the master must be stopped.
 
-    What was there is kept beside it. Everything that was open when the backup was made is named,
-    with what becomes of it: minions tell the started master what they still know.
+    The replaced database is kept beside it. Everything that was open at the time of the backup is
+    listed with its outcome: minions report to the started master what they still know.
     """
     database = _file(ctx)
     from catena.master.store import backup as backups
@@ -128,14 +128,14 @@ def restore(ctx: click.Context, file: Path) -> None:
         backups.restore(database, file, aside, now)
         lines = restored.touched(database, now)
     if aside.exists():
-        click.echo(f"what was there: {aside}", err=True)
+        click.echo(f"the replaced database: {aside}", err=True)
     for line in lines:
         click.echo(line, err=True)
     print(database)
 
 
 def _unused(path: Path) -> Path:
-    """Return *path*, or the first of its name with a number that does not exist."""
+    """Return *path*, or the first numbered variant of it that does not exist."""
     names = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
     return path if not path.exists() else next(name for name in names if not name.exists())
 
@@ -143,7 +143,7 @@ def _unused(path: Path) -> Path:
 @store.command()
 @click.pass_context
 def upgrade(ctx: click.Context) -> None:
-    """Bring the database to this version's schema, as the master's next start would.
+    """Upgrade the database to this version's schema, as the master's next start would.
 
     A copy of the old one is kept beside it.
     """
@@ -166,20 +166,22 @@ def upgrade(ctx: click.Context) -> None:
         kept = keep_before_upgrade(upkeep.sqlite_file(url)) if is_file else None
         asyncio.run(whole())
     if kept:
-        click.echo(f"the database as it was: {kept}", err=True)
+        click.echo(f"the previous database: {kept}", err=True)
     print(f"schema {before} -> {upkeep.summary(url).revision}")
 
 
 @store.command()
-@click.option("--vacuum", is_flag=True, help="Give free space back to the disk (takes a while).")
+@click.option(
+    "--vacuum", is_flag=True, help="Return free space to the file system (takes a while)."
+)
 @click.pass_context
 def prune(ctx: click.Context, vacuum: bool) -> None:
-    """Drop now what the keep_* settings no longer keep; the master may run."""
+    """Delete now what the keep_* settings no longer keep; the master may run."""
     settings = _settings(ctx)
     url = _url(ctx)
     import asyncio
 
-    from catena.master.contributions import RETENTION
+    from catena.master.contributions import retention as retentions
     from catena.master.process import retention
     from catena.master.store.database import Store
     from catena.master.store.schema import HEAD
@@ -192,8 +194,9 @@ def prune(ctx: click.Context, vacuum: bool) -> None:
         opened = Store(url)
         await opened.open()
         try:
-            kept = retention.limits(RETENTION, settings, time.time())
-            return await retention.prune(opened, RETENTION, kept)
+            rules = retentions()
+            kept = retention.limits(rules, settings, time.time())
+            return await retention.prune(opened, rules, kept)
         finally:
             await opened.close()
 

@@ -1,4 +1,4 @@
-"""The command's output streams: prepared before it begins, written out at its end."""
+"""The command's output streams: set up before it begins, flushed at its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.core.errors import CatenaError
 def print_anything() -> None:
     """Print characters that the output's encoding lacks as escapes, instead of failing.
 
-    What is printed to an output that the shell has closed (`>&-`) goes nowhere.
+    Output to a stream that the shell has closed (`>&-`) is discarded.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
@@ -23,7 +23,7 @@ def print_anything() -> None:
 
 
 def flushed(code: int) -> int:
-    """Write out what was printed; return *code*, or 1 where it could not be written."""
+    """Flush the output; return *code*, or 1 if it could not be written."""
     try:
         for stream in (sys.stdout, sys.stderr):
             if not stream.closed:
@@ -36,6 +36,6 @@ def flushed(code: int) -> int:
 
 
 def unwritten(error: OSError) -> int:
-    """Say that the output can't be written; return the exit code of that."""
-    print(f"catena: the output can't be written: {error.strerror}", file=sys.stderr)
+    """Report that the output cannot be written; return the exit code for it."""
+    print(f"catena: the output cannot be written: {error.strerror}", file=sys.stderr)
     return CatenaError.exit_code

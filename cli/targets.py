@@ -1,4 +1,4 @@
-"""The target options of every command that names minions, with Salt's letters."""
+"""The target options of every command with minions, with Salt's letters."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ OPTIONS: Mapping[Tuple[str, str], Tuple[str, str]] = {
 
 
 def target_options(command: F) -> F:
-    """Give *command* the target options; it gets each as a flag by_<type>."""
+    """Add the target options to *command*; each is passed as a flag by_<type>."""
     for (short, long), (kind, text) in reversed(list(OPTIONS.items())):
         command = click.option(short, long, f"by_{kind}", is_flag=True, help=text)(command)
     return command
 
 
 def short_target_options(command: F) -> F:
-    """Give *command* the letters alone, where `--pillar` already means something else."""
+    """Add only the letters, for a command whose `--pillar` has another meaning."""
     for (short, _), (kind, text) in reversed(list(OPTIONS.items())):
         command = click.option(short, f"by_{kind}", is_flag=True, help=text)(command)
     return command
 
 
 def target_type(flags: Mapping[str, Any]) -> str:
-    """Return the one target type that was asked for; glob when none was.
+    """Return the requested target type; glob by default.
 
     Raises:
-        UsageError: two were.
+        UsageError: more than one type is requested.
     """
     asked = [kind for kind, _ in OPTIONS.values() if flags.get(f"by_{kind}")]
     if len(asked) > 1:
-        raise UsageError(f"a target is of one type, not {' and '.join(asked)}")
+        raise UsageError(f"give one type of target, not {' and '.join(asked)}")
     return asked[0] if asked else "glob"

@@ -1,4 +1,4 @@
-"""Following one job: what is printed while it runs, and what is said at its end."""
+"""Following one job: what is printed while it runs, and at its end."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from catena.cli.output.text import printable, wants_colour
 from catena.client.follow import JobFollower
 from catena.core.errors import TryLaterError, UnreachableError
 
-#: Outputs that are one document of all minions, printed at the end.
+#: Outputs that are one document for all minions, printed at the end.
 _WHOLE = frozenset({"json", "yaml"})
 
-#: So many failed minions are named at the end.
+#: Maximum number of failed minions listed at the end.
 _NAMED = 20
 
 
 class JobPrinter:
-    """Prints the returns of a job as they come (or at the end, where the output is one document).
+    """Prints the returns of a job as they arrive, or at the end if the output is one document.
 
     Args:
-        out: name of an output; "" takes the one that each return asks for.
+        out: name of an output; "" uses the one that each return requests.
         style: of state runs.
         static: whether everything is printed at the end, sorted by minion.
     """
@@ -41,11 +41,11 @@ class JobPrinter:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is printed before the end."""
+        """Return whether nothing is printed before the end."""
         return self._static or self._out in _WHOLE
 
     def show(self, minion: str, ret: Mapping[str, Any]) -> None:
-        """Print one return, or keep it for the end."""
+        """Print one return, or hold it back until the end."""
         if self._out in _WHOLE:
             self._values[minion] = ret["value"]
         elif self._static:
@@ -59,7 +59,7 @@ class JobPrinter:
             print(text, flush=True)
 
     def finish(self) -> None:
-        """Print what was kept."""
+        """Print the returns that were held back."""
         for minion, ret in sorted(self._kept.items()):
             self._print(minion, ret)
         if self._out == "json":
@@ -73,11 +73,11 @@ class JobPrinter:
 
 
 class Shown(NamedTuple):
-    """How the answers of a job are printed."""
+    """How the returns of a job are printed."""
 
     #: --out, or "".
     out: str = ""
-    #: Of state runs.
+    #: Style of state runs.
     style: StateStyle = FULL
     #: Whether everything is printed at the end, sorted by minion.
     static: bool = False
@@ -85,20 +85,20 @@ class Shown(NamedTuple):
     summary: bool = False
     #: First line of a live view on a terminal; "": no live view.
     title: str = ""
-    #: Whether what the job prints is shown on stderr while it runs.
+    #: Whether the job's output is shown on stderr while it runs.
     output: bool = False
 
 
 def follow(
     items: Iterator[Mapping[str, Any]], shown: Shown, timeout: Optional[float] = None
 ) -> int:
-    """Print a job's stream until nothing more can come; return the exit code.
+    """Print a job's stream until nothing more can arrive; return the exit code.
 
     Args:
         items: stream of job.run or job.watch.
-        shown: how.
-        timeout: seconds to watch, absent minions included; None: until every minion that is
-            connected has answered. The job itself goes on whatever we do.
+        shown: how to print it.
+        timeout: seconds to watch, absent minions included; None: until every connected minion has
+            returned. The job itself continues in any case.
     """
     follower = JobFollower(wait_for_absent=timeout is not None)
     printer = JobPrinter(shown.out, shown.style, shown.static)
@@ -117,17 +117,17 @@ def follow(
     except KeyboardInterrupt:
         printer.finish()
         if follower.jid:
-            _say(f"detached; the job goes on: catena job watch {follower.jid}")
+            _say(f"detached; the job continues: catena job watch {follower.jid}")
         else:
             _say("interrupted before the master confirmed the job; see: catena job list")
         return 130
     except UnreachableError as error:
-        # Silence up to the deadline is expected; silence before it is a master that went away.
+        # Silence until the deadline is normal; before it, the master has disconnected.
         if deadline is None or time.monotonic() < deadline - 0.1:
             if not follower.jid:
                 raise
             raise UnreachableError(
-                f"{error}; the job goes on: catena job watch {follower.jid}"
+                f"{error}; the job continues: catena job watch {follower.jid}"
             ) from None
     printer.finish()
     code = _account(follower)
@@ -139,7 +139,7 @@ def follow(
 def _fed(
     items: Iterator[Mapping[str, Any]], follower: JobFollower, title: str
 ) -> Generator[Mapping[str, Any], None, None]:
-    """Yield *items* once *follower* knows them; with a title there may be a live view."""
+    """Yield *items* after *follower* has processed them; with a title, perhaps in a live view."""
     if title:
         from catena.cli.job_view import watched
 
@@ -151,7 +151,7 @@ def _fed(
 
 
 def _summary(follower: JobFollower) -> str:
-    """Return Salt's block of numbers."""
+    """Return Salt's block with the numbers of minions."""
     rule = "-------------------------------------------"
     away = len(follower.open())
     rows = {
@@ -165,9 +165,9 @@ def _summary(follower: JobFollower) -> str:
 
 
 def _account(follower: JobFollower) -> int:
-    """Say on stderr who has not answered, and how to look again."""
+    """List on stderr the minions that have not returned, and how to look again."""
     for minion in follower.missing:
-        _say(f"{minion}: no such minion is accepted here")
+        _say(f"{minion}: not an accepted minion")
     for minion, what in follower.open().items():
         _say(f"{minion}: {printable(what)}")
     failed = [f"{name} (code {code})" for name, code in follower.failed().items()]
@@ -181,7 +181,7 @@ def _account(follower: JobFollower) -> int:
 
 
 def _say_lines(printed: Optional[PrintedLines], item: Mapping[str, Any]) -> None:
-    """Show what a running job prints, if it is asked for."""
+    """Show the output of a running job, if it was requested."""
     for line in printed.feed(item) if printed is not None else ():
         _say(line)
 

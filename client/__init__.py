@@ -1,4 +1,4 @@
-"""The Python API of the master: connect, ask, follow.
+"""The Python API of the master: connect, send requests, follow streams.
 
 from catena.client import connect
 from catena.client.requests import jobs
@@ -33,15 +33,16 @@ def connect(
     In its `with` block it keeps one connection for all requests; outside, each has its own.
 
     Args:
-        socket: the master's unix socket; None: where the master's configuration puts it.
+        socket: the master's unix socket; None: the one in the master's configuration.
         config_dir: folder of that configuration.
-        timeout: seconds for a reply; streams wait without end.
-        key: names the requests of this client, in their order: the same requests again under the
-            same key change nothing twice. "": a new name.
-        tell: called with one line when an answer is lost and when its fate is known.
+        timeout: seconds for a reply; streams wait without limit.
+        key: identifies the requests of this client, in their order. The same requests under the
+            same key take effect only once. "": a new key.
+        tell: called with one line when an answer is lost, and when it is known whether the
+            request took effect.
 
     Raises:
-        ConfigError: the configuration can't be read.
+        ConfigError: the configuration cannot be read.
     """
     from catena.client.connection import MasterClient
 
@@ -56,7 +57,7 @@ def connect_async(
     key: str = "",
     tell: Callable[[str], None] = lambda text: None,
 ) -> AsyncMasterClient:
-    """Return a client for asyncio; otherwise as `connect`. It may be used by many tasks."""
+    """Return a client for asyncio; otherwise like `connect`. Many tasks may share it."""
     from catena.client.aio import AsyncMasterClient
 
     return AsyncMasterClient(_path(socket, config_dir), timeout, key, tell)

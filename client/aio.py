@@ -1,4 +1,4 @@
-"""The client of the master for asyncio."""
+"""The asyncio client of the master."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any, AsyncGenerator, Callable, Optional, Set, TypeVar
 from catena.client.connection import MasterClient
 from catena.client.requests.contract import Ask
 from catena.client.typed import item_of
-from catena.core.errors import UnreachableError
+from catena.core.errors import PeerError, UnreachableError
 from catena.core.files import AnyPath
-from catena.core.records import encode
 from catena.transport import wire
 from catena.transport.failures import error_of
 from catena.transport.framing import FrameReader, frame
@@ -31,8 +30,8 @@ class AsyncMasterClient:
 
     Args:
         path: the master's unix socket.
-        timeout: seconds for a reply; streams wait without end.
-        key: names the requests of this client, in their order; "": a new name.
+        timeout: seconds for a reply; streams wait without limit.
+        key: identifies the requests of this client, in their order; "": a new key.
         tell: called, in another thread, with one line when an answer is lost.
     """
 
@@ -58,9 +57,9 @@ class AsyncMasterClient:
             writer.close()
 
     async def ask(self, ask: Ask[Q, A, Any], request: Optional[Q] = None) -> A:
-        """Return the reply to a request; as `MasterClient.ask`, in a thread of its own.
+        """Return the reply to a request, like `MasterClient.ask` but in a thread.
 
-        Cancelling the task does not recall the request.
+        Cancelling the task does not cancel the request.
         """
         client = MasterClient(self._path, self._timeout, self._next_key(), self._tell)
         return await asyncio.to_thread(client.ask, ask, request)
@@ -70,22 +69,40 @@ class AsyncMasterClient:
     ) -> AsyncGenerator[I, None]:
         """Yield each item of a stream as a record. Closing the iterator ends the stream.
 
+        A job that is followed and whose answer is lost before the first item is looked for like
+        in `MasterClient.follow`.
+
         Args:
             ask: the contract of a verb that streams.
             request: its request record.
-            silence: longest wait for an item, seconds; None: without end.
+            silence: longest wait for an item, seconds; None: unlimited.
 
         Raises:
-            CatenaError: what the master answered instead, as the class it named.
+            CatenaError: the error in the master's answer, as the class that it names.
             UnreachableError: no master answers on this host, or an item took too long.
-            LostAnswerError: the connection broke.
+            LostAnswerError: the connection broke after an item, or in a stream that only reads.
         """
+        client = MasterClient(self._path, self._timeout, self._next_key(), self._tell)
+        attempts, begun = client.attempts(ask, request), False
+        while True:
+            values = self._values(attempts.message, silence)
+            try:
+                async for value in values:
+                    begun = True
+                    yield item_of(ask, value)
+                return
+            except (LostAnswerError, PeerError) as error:
+                await asyncio.to_thread(attempts.repeat, error, begun)
+            finally:
+                await values.aclose()
+
+    async def _values(
+        self, message: ClientRequest, silence: Optional[float]
+    ) -> AsyncGenerator[Any, None]:
+        """Send a request once and yield the items of its stream as plain data."""
         reader, writer = await self._connected()
         self._open.add(writer)
         try:
-            params = encode(request if request is not None else ask.request())
-            key = "" if ask.idempotent else self._next_key()
-            message = ClientRequest(ask.name, params, key)
             writer.write(frame(wire.pack(message, msg_id=wire.new_id())))
             frames = FrameReader()
             while True:
@@ -95,9 +112,9 @@ class AsyncMasterClient:
                         raise error_of(answer)
                     if isinstance(answer, ClientItems):
                         for value in answer.values:
-                            yield item_of(ask, value)
+                            yield value
                     elif isinstance(answer, ClientItem):
-                        yield item_of(ask, answer.value)
+                        yield answer.value
                     else:
                         return
         finally:
@@ -114,7 +131,7 @@ class AsyncMasterClient:
             return await asyncio.open_unix_connection(self._path)
         except OSError as error:
             reason = error.strerror or "no answer"
-            raise UnreachableError(f"nothing serves {self._path}: {reason}") from None
+            raise UnreachableError(f"no process serves {self._path}: {reason}") from None
 
     async def _more(self, reader: asyncio.StreamReader, silence: Optional[float]) -> bytes:
         try:
@@ -124,5 +141,5 @@ class AsyncMasterClient:
         except OSError as error:
             raise LostAnswerError(f"{self._path}: {error.strerror or error}") from None
         if not data:
-            raise LostAnswerError(f"{self._path}: the other side hung up")
+            raise LostAnswerError(f"{self._path}: the master closed the connection")
         return data

@@ -1,4 +1,4 @@
-"""The way of every command to the master: one unix socket, one request at a time, its answers."""
+"""The connection of every command to the master: one unix socket, one request at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Generator, Iterator, Optional, TypeVar
+from typing import Any, Callable, Dict, Generator, Iterator, Optional, TypeVar, Union
 
 from catena.client.requests.contract import AnyAsk, Ask
 from catena.core.digest import sha256
@@ -24,23 +24,72 @@ I = TypeVar("I")  # noqa: E741 - an item
 
 log = logger(__name__)
 
-#: Size of one piece of an uploaded file.
+#: Bytes per piece of an uploaded file.
 PIECE_BYTES = 1024 * 1024
+
+
+class Attempts:
+    """One request, and the decision whether it is sent again after an error.
+
+    Args:
+        message: the request.
+        ask: sends another request once and returns its value; takes seconds for the answer.
+        tell: called with one line when an answer is lost, and when its outcome is known.
+        key: under which a person repeats the request safely.
+    """
+
+    def __init__(
+        self,
+        message: ClientRequest,
+        ask: Callable[[ClientRequest, float], object],
+        tell: Callable[[str], None],
+        key: str,
+    ) -> None:
+        #: What is sent at the next attempt.
+        self.message = message
+        self._ask = ask
+        self._tell = tell
+        self._key = key
+        #: When to give up, on the monotonic clock; 0 before the first lost answer.
+        self._until = 0.0
+
+    def repeat(self, error: Union[LostAnswerError, PeerError], begun: bool = False) -> None:
+        """Return when the request may be sent again; wait for the master if its answer was lost.
+
+        Args:
+            error: how the last attempt ended.
+            begun: whether an item of its stream has arrived.
+
+        Raises:
+            LostAnswerError, PeerError: *error*; the request must not be sent again.
+            UnreachableError: no master can say what became of the request.
+        """
+        if isinstance(error, PeerError):
+            self.message = _for_older(self.message, error)
+            return
+        if begun or not self.message.key:
+            raise error
+        # Imported here because answers are rarely lost.
+        from catena.client.repeat import PATIENCE_SECONDS, LostAnswer, look
+
+        self._until = self._until or time.monotonic() + PATIENCE_SECONDS
+        hint = f"if it is repeated with --request-key {self._key}, it takes effect only once"
+        look(LostAnswer(self.message, self._ask, self._tell, hint), str(error), self._until)
 
 
 class MasterClient:
     """A client of the master on this host, for one thread.
 
-    Inside its `with` block a connection is kept for the next request, and a request that is made
-    while a stream is read has one of its own; outside each request has its own.
+    Inside its `with` block the connection is kept for the next request, and a request made while a
+    stream is read opens another one. Outside the block each request opens its own.
 
     Args:
         path: the master's unix socket.
-        timeout: seconds for a plain answer; streams wait without end.
-        key: names the requests that this client makes, in their order. A client that makes the
-            same requests under the same key again changes nothing twice; "": a new name.
-        tell: called with one line when an answer is lost, and when it is known what became of
-            the request.
+        timeout: seconds for a plain answer; streams wait without limit.
+        key: identifies the requests of this client, in their order. The same requests under the
+            same key take effect only once; "": a new key.
+        tell: called with one line when an answer is lost, and when it is known whether the
+            request took effect.
     """
 
     def __init__(
@@ -54,7 +103,7 @@ class MasterClient:
         self._timeout = timeout
         self._key = key or os.urandom(12).hex()
         self._tell = tell
-        #: How many requests of each verb were made.
+        #: Number of requests made per verb.
         self._sent: Dict[str, int] = {}
         self._keeps = False
         self._kept: Optional[LocalClient] = None
@@ -70,20 +119,20 @@ class MasterClient:
             kept.close()
 
     def ask(self, ask: Ask[Q, A, Any], request: Optional[Q] = None) -> A:
-        """Return the reply to a request as the record that its contract names.
+        """Return the reply to a request as a record of the type in its contract.
 
-        A request that changes something has a key. When its answer is lost it is sent again to
-        the next master that answers, which carries it out at most once.
+        A request that changes something has a key. If its answer is lost, it is sent again to
+        the next master that answers, and takes effect at most once.
 
         Args:
             ask: the verb's contract, a constant of client.requests.
-            request: the verb's request record; None for one without fields set.
+            request: the verb's request record; None for its defaults.
 
         Raises:
-            CatenaError: what the master answered instead, as the class it named.
-            UnreachableError: no master answers on this host, or none did again after an answer
+            CatenaError: the error in the master's answer, as the class that it names.
+            UnreachableError: no master answers on this host, or none answered after an answer
                 was lost; the message says so.
-            RecordError: the master sent something else than the contract says.
+            RecordError: the reply does not match the contract.
         """
         from catena.client.typed import reply_of
 
@@ -115,38 +164,36 @@ class MasterClient:
                 yield item_of(ask, item)
 
     def request(self, ask: Ask[Q, Any, Any], request: Optional[Q] = None) -> Any:
-        """Return the reply as plain data, as it travels; otherwise as `ask`."""
-        message, until = self._message(ask, request), 0.0
+        """Return the reply as undecoded plain data; otherwise like `ask`."""
+        attempts = self.attempts(ask, request)
         while True:
             try:
-                return self._ask(message, self._timeout)
-            except LostAnswerError as error:
-                until = self._look(message, error, until)
-            except PeerError as error:
-                message = _for_older(message, error)
+                return self._ask(attempts.message, self._timeout)
+            except (LostAnswerError, PeerError) as error:
+                attempts.repeat(error)
 
     def stream(
         self, ask: Ask[Q, Any, Any], request: Optional[Q] = None, silence: Optional[float] = None
     ) -> Generator[Any, None, Any]:
-        """Yield each item as plain data, as it travels; otherwise as `follow`.
+        """Yield each item as undecoded plain data; otherwise like `follow`.
 
-        A job that is followed and whose answer is lost before the first item is looked for as in
+        If the connection breaks before a followed job's first item, the job is looked up as in
         `ask`.
         """
-        message, until, begun = self._message(ask, request), 0.0, False
+        attempts, begun = self.attempts(ask, request), False
         while True:
             try:
                 with self._link() as link:
-                    for item in link.stream(message, silence):
+                    for item in link.stream(attempts.message, silence):
                         begun = True
                         yield item
                     return link.last_reply
-            except LostAnswerError as error:
-                if begun:
-                    raise
-                until = self._look(message, error, until)
-            except PeerError as error:
-                message = _for_older(message, error)
+            except (LostAnswerError, PeerError) as error:
+                attempts.repeat(error, begun)
+
+    def attempts(self, ask: Ask[Q, Any, Any], request: Optional[Q] = None) -> Attempts:
+        """Return a new request, which is sent again when its answer is lost."""
+        return Attempts(self._message(ask, request), self._ask, self._tell, self._key)
 
     def _message(self, ask: AnyAsk, request: Any) -> ClientRequest:
         log.debug("asking the master: %s", ask.name)
@@ -162,18 +209,6 @@ class MasterClient:
         with self._link() as link:
             return link.request(message, seconds).value
 
-    def _look(self, message: ClientRequest, error: LostAnswerError, until: float) -> float:
-        """Find out what became of a request; return until when to do that again."""
-        if not message.key:
-            raise error
-        # Needed once in a hundred thousand commands.
-        from catena.client.repeat import PATIENCE_SECONDS, Lost, look
-
-        until = until or time.monotonic() + PATIENCE_SECONDS
-        hint = f"repeated with --request-key {self._key} it is carried out once"
-        look(Lost(message, self._ask, self._tell, hint), str(error), until)
-        return until
-
     @contextmanager
     def _link(self) -> Iterator[LocalClient]:
         link, self._kept = self._kept, None
@@ -185,7 +220,7 @@ class MasterClient:
         try:
             yield link
         except GeneratorExit:
-            # A stream that is left early: the master was told so, its last items are passed over.
+            # The stream may have been left early: the next request ignores its remaining items.
             self._keep(link)
             raise
         except BaseException:
@@ -194,7 +229,7 @@ class MasterClient:
         self._keep(link)
 
     def _keep(self, link: LocalClient) -> None:
-        """Keep *link* in place of what is kept, or hang up."""
+        """Keep *link* for the next request in place of the kept one, or close it."""
         if self._keeps:
             link, self._kept = self._kept or link, link
         if link is not self._kept:
@@ -214,11 +249,11 @@ class MasterClient:
         return LocalClient(self._path)
 
     def upload(self, content: bytes, sent: Callable[[int], object] = lambda count: None) -> str:
-        """Send a file's bytes ahead of the request that names it; return its SHA-256.
+        """Send a file before the request that refers to it; return its SHA-256.
 
         Args:
             content: the bytes.
-            sent: called with the number of bytes that the master has, after each piece.
+            sent: called after each piece with the number of bytes that the master has.
         """
         from catena.client.requests import blobs
 
@@ -232,10 +267,10 @@ class MasterClient:
 
 
 def _refuse_unencodable(verb: str, value: Any) -> None:
-    """Refuse text that UTF-8 can't hold: the master would get another text in its place.
+    """Refuse text that UTF-8 cannot encode: the master would receive a different text.
 
     Raises:
-        UsageError: *value* holds such text.
+        UsageError: *value* contains such text.
     """
     if isinstance(value, str):
         if not value.isascii():
@@ -253,10 +288,10 @@ def _refuse_unencodable(verb: str, value: Any) -> None:
 
 
 def _for_older(message: ClientRequest, error: PeerError) -> ClientRequest:
-    """Return *message* for a master that knows no keys and refused it, having done nothing.
+    """Return *message* without its key, for an older master that refused the key.
 
     Raises:
-        PeerError: *error* says something else.
+        PeerError: *error* has another cause.
     """
     if not message.key or "unknown field 'key'" not in str(error):
         raise error

@@ -1,21 +1,23 @@
-"""What a watched job has come to, decided from the items of its stream; no I/O."""
+"""The progress of a watched job, derived from the items of its stream; no I/O."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Set
 
-#: Delivery states after which nothing more comes from a minion.
+#: Delivery states after which a minion sends nothing more.
 ENDED = frozenset({"done", "expired", "cancelled", "lost", "rejected"})
+#: Delivery state of a job that is not sent until a person continues the work it belongs to.
+PAUSED = "paused"
 #: Delivery states in which the minion does not have the job yet.
-UNREACHED = frozenset({"new", "held", "queued", "sent"})
+UNREACHED = frozenset({"new", "held", "queued", "paused", "sent"})
 
 
 class JobFollower:
-    """Keeps per minion its delivery state and return while a job runs.
+    """Keeps the delivery state and the return of each minion while a job runs.
 
     Args:
-        wait_for_absent: whether a minion that is not connected is waited for (it gets the job
-            when it connects) or counted as not reached.
+        wait_for_absent: whether to wait for minions that are not connected (they get the job
+            when they connect) or to count them as not reached.
     """
 
     def __init__(self, wait_for_absent: bool = False) -> None:
@@ -28,7 +30,7 @@ class JobFollower:
         self._away: Set[str] = set()
 
     def feed(self, item: Mapping[str, Any]) -> None:
-        """Take one item of a job.run or job.watch stream."""
+        """Process one item of a job.run or job.watch stream."""
         kind = item.get("type")
         if kind == "new":
             self.jid = item["jid"]
@@ -46,21 +48,22 @@ class JobFollower:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing that is worth waiting for can come."""
+        """Return whether there is nothing left to wait for."""
         return bool(self.jid) and all(
-            state in ENDED or (not self._wait_for_absent and self._is_absent(minion))
+            state in ENDED or (not self._wait_for_absent and self._is_unreached(minion))
             for minion, state in self.states.items()
         )
 
-    def _is_absent(self, minion: str) -> bool:
-        """Whether a minion is not connected and does not have the job.
+    def _is_unreached(self, minion: str) -> bool:
+        """Return whether a minion lacks the job and is disconnected or its delivery is paused.
 
-        One that has it and went away (it may be rebooting) is waited for.
+        A minion that has the job and disconnected (it may be rebooting) is not unreached.
         """
-        return minion in self._away and self.states[minion] in UNREACHED
+        state = self.states[minion]
+        return state == PAUSED or (minion in self._away and state in UNREACHED)
 
     def failed(self) -> Dict[str, int]:
-        """Return the minions whose answer is a failure, sorted, each with its exit code."""
+        """Return the minions whose return is a failure, sorted, with their exit codes."""
         return {
             minion: ret["retcode"]
             for minion, ret in sorted(self.returns.items())
@@ -68,7 +71,7 @@ class JobFollower:
         }
 
     def open(self) -> Dict[str, str]:
-        """Return the minions that have not returned, with what is known of each."""
+        """Return the minions that have not returned, with a description of their state."""
         return {
             minion: self._known(minion)
             for minion in sorted(self.states)
@@ -76,7 +79,9 @@ class JobFollower:
         }
 
     def _known(self, minion: str) -> str:
-        if self._is_absent(minion):
+        if self.states[minion] == PAUSED:
+            return f"not sent: {self.details.get(minion) or PAUSED}"
+        if self._is_unreached(minion):
             return "not connected; it gets the job when it connects, until the job expires"
         state, detail = self.states[minion], self.details.get(minion)
         known = state if state in ENDED else f"no answer yet, {state}"
@@ -89,6 +94,6 @@ class JobFollower:
         waiting = self.open()
         if {self.states[minion] for minion in waiting} & (ENDED - {"done"}):
             return 1
-        if any(self._is_absent(minion) for minion in waiting):
+        if any(self._is_unreached(minion) for minion in waiting):
             return 3
         return 75 if waiting else 0

@@ -1,4 +1,4 @@
-"""Why this user can't open the master's socket, in words that name what is missing."""
+"""Explains why this user cannot open the master's socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def why_refused(socket: Path) -> str:
-    """Return why the socket's folder can't be entered, and what root can do about it."""
+    """Return why the socket's folder cannot be entered, and what root can do about it."""
     user = _user_name()
     group = _group_of(socket.parent)
     start = f"{user} may not use the master behind {socket}: "

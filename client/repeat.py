@@ -1,4 +1,4 @@
-"""A request whose answer was lost: wait for a master, ask what became of it, send it again."""
+"""Recovery of a lost answer: wait for a master, and ask whether the request took effect."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from catena.core.errors import NotFoundError, PeerError, UnreachableError
 from catena.core.frozen import dataclass
 from catena.transport.messages import ClientRequest
 
-#: How long a client looks for a master again after it lost an answer, seconds: a master that a
+#: Seconds for which a client looks for a master after it lost an answer. A master that its
 #: supervisor restarts answers within a few seconds.
 PATIENCE_SECONDS = 30.0
-#: First and longest pause between two tries, seconds.
+#: First and longest pause between two attempts, in seconds.
 PAUSES = (0.1, 2.0)
-#: Longest wait for the answer to one question, seconds.
+#: Longest wait for an answer about the request, in seconds.
 ANSWER_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostAnswer:
     """A request without an answer.
 
     Args:
         message: the request; it has a key.
-        ask: sends a request once and returns its value; takes seconds for the answer.
-        tell: called with what a person should know.
-        hint: how a person repeats the request safely.
+        ask: sends a request once and returns its value; its second argument is a timeout in
+            seconds.
+        tell: called with messages for the user.
+        hint: tells the user how to repeat the request safely.
     """
 
     message: ClientRequest
@@ -35,19 +36,19 @@ class Lost:
     hint: str
 
 
-def look(lost: Lost, why: str, until: float) -> None:
-    """Wait until a master answers, and tell whether it has carried the request out.
+def look(lost: LostAnswer, why: str, until: float) -> None:
+    """Wait until a master answers, and report whether the request took effect.
 
-    The caller then sends the request again under the same key: that gives the answer of the first
-    one, or carries it out.
+    The caller then sends the request again under the same key. That returns the first answer, or
+    carries the request out.
 
     Args:
         lost: the request.
-        why: what happened to its answer.
-        until: when to give up, by the monotonic clock.
+        why: why its answer was lost.
+        until: monotonic time at which to give up.
 
     Raises:
-        UnreachableError: no master answered in time, or it is too old to know keys.
+        UnreachableError: no master answered in time, or it is too old to support keys.
     """
     verb = lost.message.verb
     lost.tell(f"the answer to {verb} was lost ({why}); looking for the master again")
@@ -60,7 +61,7 @@ def look(lost: Lost, why: str, until: float) -> None:
             found = lost.ask(question, ANSWER_SECONDS)
             break
         except (NotFoundError, PeerError):
-            raise _unknown(lost, "this master can't say what became of a request") from None
+            raise _unknown(lost, "this master does not support request keys") from None
         except UnreachableError as error:
             if time.monotonic() + pause > until:
                 raise _unknown(lost, str(error)) from None
@@ -70,7 +71,7 @@ def look(lost: Lost, why: str, until: float) -> None:
     lost.tell(f"{verb} was carried out" if taken else f"{verb} had no effect; sending it again")
 
 
-def _unknown(lost: Lost, why: str) -> UnreachableError:
+def _unknown(lost: LostAnswer, why: str) -> UnreachableError:
     return UnreachableError(
         f"{why}: it is not known whether {lost.message.verb} was carried out; {lost.hint}"
     )

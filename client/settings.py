@@ -1,4 +1,4 @@
-"""The settings of the daemons as commands read them."""
+"""Reads the daemons' settings for commands."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 if TYPE_CHECKING:
     from catena.core.config.master import MasterSettings
-    from catena.core.config.schema import Loaded
+    from catena.core.config.schema import Extras
 
 
 def read(path: Path) -> Mapping[str, Any]:
     """Return the merged configuration of *path* and its .d folder; {} when neither exists."""
     if not path.exists() and not path.with_name(f"{path.name}.d").exists():
         return {}
-    # PyYAML is a tenth of a command's time; a host without a file does without.
+    # Imported here: PyYAML takes a tenth of a command's time, and a host may have no file.
     from catena.renderers.config_files import read as read_files
 
     return read_files(path)
 
 
-def master_settings(config_dir: str) -> tuple[MasterSettings, Loaded]:
+def master_settings(config_dir: str) -> tuple[MasterSettings, Extras]:
     """Return the master's settings.
 
     Raises:

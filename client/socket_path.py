@@ -1,8 +1,8 @@
-"""Where the master's socket is, read without a YAML parser.
+"""Finds the master's socket without a YAML parser.
 
-A command needs two settings of the master's file to find it. Loading PyYAML and every setting for
-that would be a third of the command's whole time; where these two are written in any but the plain
-way, the full reader decides.
+A command needs only two settings of the master to find the socket. Loading PyYAML and all settings
+for that would take a third of the command's time. The full reader is used only if the two settings
+are not written in the plainest form.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ RUN_DIR = "/run/catena/master"
 NAME = "master.sock"
 
 _LINE = re.compile(r"(root_dir|run_dir)[ \t]*:(.*)\Z")
-#: A path that YAML reads as itself: no quotes, no comment, no escape, nothing that has a meaning.
+#: A path that YAML reads literally: no quotes, comments, escapes or other special characters.
 _PLAIN_PATH = re.compile(r"[ \t]+(/[A-Za-z0-9_./-]*)[ \t]*\Z")
-#: Marks of YAML that could give a key a meaning which a single line does not show.
+#: YAML syntax that can change the meaning of a key on another line.
 _ODD = re.compile(r"(?m)^(---|\.\.\.|%|\{|<<|[\"'?&*!])|\t*\|\s*$|>\s*$")
 
 
 @dataclass(frozen=True)
 class _Where:
-    """The settings that place a socket; as in MasterSettings, which costs 7 ms to import."""
+    """The settings that determine the socket; a copy, as importing MasterSettings costs 7 ms."""
 
     root_dir: str
     run_dir: str
 
 
 def master_socket(config_dir: str) -> Path:
-    """Return the path of the socket of the master that *config_dir* configures.
+    """Return the path of the socket of the master configured in *config_dir*.
 
     Raises:
-        ConfigError: the configuration can't be read.
+        ConfigError: the configuration cannot be read.
     """
     found = _scan(Path(config_dir))
     if found is None:
@@ -49,7 +49,7 @@ def master_socket(config_dir: str) -> Path:
 
 
 def _scan(folder: Path) -> Optional[Dict[str, str]]:
-    """Return the settings as plain lines give them; None where only the full reader can tell."""
+    """Return the settings of plain lines; None if the full reader is needed."""
     found: Dict[str, str] = {}
     files = [folder / "master"]
     extra = folder / "master.d"
@@ -59,7 +59,7 @@ def _scan(folder: Path) -> Optional[Dict[str, str]]:
         try:
             text = path.read_text(encoding="utf-8")
         except (FileNotFoundError, PermissionError):
-            # A user of cli_users may not read it: the socket is where it is by default.
+            # Users in cli_users may not read this file; then the socket has its default path.
             continue
         except (OSError, UnicodeDecodeError):
             return None

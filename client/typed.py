@@ -1,4 +1,4 @@
-"""Replies and stream items as typed records."""
+"""Decodes replies and stream items to typed records."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def reply_of(ask: Ask[Any, A, Any], data: Any) -> A:
 
     Args:
         ask: the verb's contract.
-        data: the reply as it travels. Fields that this version does not know are ignored: a newer
+        data: the undecoded reply. Unknown fields are ignored, because a newer
             master may send more.
 
     Raises:
         RecordError: a field is missing or has another type.
     """
-    value: A = _tolerant(ask.reply(), data, ask.name)
+    value: A = tolerant(ask.reply(), data, ask.name)
     return value
 
 
 def item_of(ask: Ask[Any, Any, I], data: Any) -> I:
-    """Return an item of a stream as its record; otherwise as `reply_of`."""
+    """Return an item of a stream as its record; otherwise like `reply_of`."""
     kinds = ask.streams() if ask.streams else ()
     kind = _item_type(kinds, data)
     if kind is None:
         known = ", ".join(_type_of(one) for one in kinds)
-        raise RecordError(f"{ask.name}: an item is none of {known}")
-    value: I = _tolerant(kind, data, ask.name)
+        raise RecordError(f"{ask.name}: an item has none of the types {known}")
+    value: I = tolerant(kind, data, ask.name)
     return value
 
 
@@ -51,11 +51,16 @@ def _type_of(kind: Any) -> str:
     return str(getattr(kind, "type", ""))
 
 
-def _tolerant(hint: Any, data: Any, path: str) -> Any:
+def tolerant(hint: Any, data: Any, path: str) -> Any:
+    """Return *data* as what *hint* names, without the fields that this version does not know.
+
+    Raises:
+        RecordError: a field is missing or has another type.
+    """
     try:
         return read(hint, data, path)
     except RecordError:
-        # Usually the data fit, so unknown fields are looked for only when they do not.
+        # The data usually fits, so unknown fields are removed only if it does not.
         return read(hint, _known(hint, data), path)
 
 

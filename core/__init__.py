@@ -1,1 +1,1 @@
-"""What every package uses: records, names, events, targets, durable files; standard library."""
+"""Records, names, events, targets and durable files for every package; standard library only."""

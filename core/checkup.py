@@ -1,4 +1,4 @@
-"""What a look at a host finds, and the looks that master and minion share. Nothing is changed."""
+"""Findings of a check-up, and the checks that master and minion share. They change nothing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Iterable, Iterator
 
 from catena.core.frozen import dataclass
 
-#: Room below which work fails, and below which it soon will.
+#: Free space in bytes below which work fails, and below which it will soon.
 DISK_FAULT_BYTES = 8 * 1024 * 1024
 DISK_WARNING_BYTES = 256 * 1024 * 1024
 FEW_INODES = 1000
 _MIB = 1024 * 1024
-#: Names of one finding; the others are counted.
+#: Maximum number of names listed in one finding; the rest is counted.
 _LISTED = 5
 
 
 class Level(str, Enum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     ok = "ok"
     note = "note"
@@ -32,19 +32,19 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
-    #: "keys", "disk", "journal", …: what it is about.
+    #: What was checked: "keys", "disk", "journal", …
     part: str
     level: Level
-    #: What was found, in words.
+    #: Description of the result.
     what: str
-    #: What to do about it; "" where there is nothing to do.
+    #: What to do about it; "" if nothing needs to be done.
     advice: str = ""
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return the first of *names* in order, and how many more there are."""
+    """Return the first of *names* in sorted order, and the number of the others."""
     found = sorted(set(names))
     more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     return ", ".join(found[:_LISTED]) + more
@@ -58,13 +58,13 @@ def nearest(path: Path) -> Path:
 
 
 def disk(path: Path) -> Finding:
-    """Return how much room there is for *path*, whether it exists yet or not."""
+    """Return how much free space there is for *path*, which need not exist yet."""
     found = os.statvfs(nearest(path))
     free = found.f_bavail * found.f_frsize
     text = f"{path}: {free // _MIB} MiB free"
     if free < DISK_FAULT_BYTES:
-        return Finding("disk", Level.fault, text, "make room: nothing new can be kept")
-    # A file system that counts no inodes says 0 of 0.
+        return Finding("disk", Level.fault, text, "free some space: nothing new can be stored")
+    # A file system without a count of inodes reports 0 of 0.
     if found.f_files and found.f_favail < FEW_INODES:
         few = f"{path}: {found.f_favail} inodes free"
         return Finding("disk", Level.fault, few, "remove many small files")
@@ -74,14 +74,14 @@ def disk(path: Path) -> Finding:
 
 
 def private(path: Path) -> Iterator[Finding]:
-    """Yield why a folder is not private to its owner; nothing when it is, or is not there."""
+    """Yield the reasons why a folder is not private to its owner; none if it does not exist."""
     try:
         found = path.lstat()
     except FileNotFoundError:
         return
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode):
-        yield Finding("permissions", Level.fault, f"{path} is no folder", f"remove {path}")
+        yield Finding("permissions", Level.fault, f"{path} is not a folder", f"remove {path}")
     elif found.st_uid != os.geteuid():
         advice = f"chown -R the owner of the daemon {path}"
         yield Finding("permissions", Level.fault, f"{path} belongs to uid {found.st_uid}", advice)
@@ -91,7 +91,7 @@ def private(path: Path) -> Iterator[Finding]:
 
 
 def clock(newest_known: float) -> Finding:
-    """Compare the wall clock with a moment that has certainly passed.
+    """Compare the wall clock with a time that has certainly passed.
 
     Args:
         newest_known: seconds since the epoch.
@@ -100,7 +100,7 @@ def clock(newest_known: float) -> Finding:
     text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     if now < newest_known:
         then = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(newest_known))
-        text += f", but something here was written at {then}"
+        text += f", but a file here was written at {then}"
         return Finding("clock", Level.warning, text, "set the clock, and keep it by NTP")
     return Finding("clock", Level.ok, text)
 

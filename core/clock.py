@@ -1,4 +1,4 @@
-"""Time, as something that is handed in."""
+"""Clocks, which are passed in as arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Protocol, Sequence
 
 from catena.core.frozen import dataclass
 
-#: Where Linux says which boot this is.
+#: File in which Linux publishes the id of the running boot.
 BOOT_ID_FILE = "/proc/sys/kernel/random/boot_id"
-#: More than a boot id has.
+#: Bytes to read, more than a boot id has.
 _BOOT_ID_BYTES = 4096
 #: Files that hold the identity of a host, in order of preference (machine-id(5)).
 HOST_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -22,43 +22,43 @@ _HOST_ID_LIMIT = 64
 
 
 class Clock(Protocol):
-    """What the program knows of time."""
+    """A wall clock and a monotonic clock."""
 
     def now(self) -> datetime:
-        """Return the wall clock, aware, in UTC. Shown to people; never used for durations."""
+        """Return the wall clock, aware, in UTC. Only for display, never for durations."""
 
     def monotonic(self) -> float:
-        """Return seconds since boot, counting suspend. Used for every duration."""
+        """Return seconds since boot, counting suspend. For every duration."""
 
 
 @dataclass(frozen=True)
 class ClockReading:
-    """Wall clock and steady clock of one time source at one moment."""
+    """Wall clock and monotonic clock of one time source at one moment."""
 
     #: Wall clock, seconds since the epoch.
     wall: float
-    #: Seconds of a clock that nobody sets, counting suspend.
+    #: Seconds of a clock that cannot be set and counts suspend.
     mono: float
-    #: Incarnation of the source, from whose begin *mono* counts: boot id of a host, start of a
+    #: Incarnation of the source, at whose beginning *mono* is 0: boot id of a host, or start of a
     #: database server.
     boot: str
     #: Machine id of the host; "" if unknown, as in readings stored by older versions, and for a
-    #: source that is no host.
+    #: source that is not a host.
     host: str = ""
 
 
 class TimeSource(Protocol):
-    """Time for everything that is kept: due times, leases, deadlines.
+    """Time for everything that is stored: due times, leases, deadlines.
 
     Programs that share a store share a source, so that they agree on what is due.
     """
 
     def read(self) -> ClockReading:
-        """Return both clocks now. It does no I/O."""
+        """Return both clocks without I/O."""
 
 
 class SystemClock:
-    """The real clock of this host."""
+    """The clocks of this host."""
 
     def now(self) -> datetime:
         """Return the wall clock in UTC."""
@@ -70,7 +70,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; for tests and simulation."""
+    """A clock that only advances by calls; for tests and simulation."""
 
     def __init__(self, start: datetime, uptime: float = 0.0) -> None:
         self._wall = start
@@ -81,7 +81,7 @@ class ManualClock:
         return self._wall
 
     def monotonic(self) -> float:
-        """Return the uptime at the start and the seconds by which the clock was advanced."""
+        """Return the uptime at the start plus the seconds that have passed since."""
         return self._seconds
 
     def advance(self, seconds: float) -> None:
@@ -90,17 +90,17 @@ class ManualClock:
         self._wall += timedelta(seconds=seconds)
 
     def step(self, seconds: float) -> None:
-        """Set the wall clock *seconds* ahead (or back) while no time passes."""
+        """Set the wall clock *seconds* forward (or back) without letting time pass."""
         self._wall += timedelta(seconds=seconds)
 
 
 def read_boot_id(path: str = BOOT_ID_FILE) -> str:
-    """Return the boot id that the kernel (or a test's file) gives.
+    """Return the boot id of the kernel, or of a test's file.
 
     Raises:
-        OSError: the file can't be read.
+        OSError: the file cannot be read.
     """
-    # Three calls to the system, where a stream makes nine: each job asks.
+    # Three system calls; a stream would make nine, and every job reads the boot id.
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(handle, _BOOT_ID_BYTES).decode("ascii").strip()
@@ -109,7 +109,7 @@ def read_boot_id(path: str = BOOT_ID_FILE) -> str:
 
 
 def read_host_id(paths: Sequence[str] = HOST_ID_FILES) -> str:
-    """Return the machine id of this host; "" where no file holds one."""
+    """Return the machine id of this host; "" if no file contains one."""
     for path in paths:
         try:
             text = Path(path).read_bytes()[:_BOOT_ID_BYTES].decode("ascii").strip()

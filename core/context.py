@@ -1,4 +1,4 @@
-"""What a plug-in may use; handed in as its first argument, never injected."""
+"""What a plug-in may use, passed as its first argument instead of injected globals."""
 
 from __future__ import annotations
 
@@ -34,37 +34,37 @@ class FileEntry:
 
 
 class Distant(Protocol):
-    """A large file that is not on this host: it is brought to its one place, without a copy."""
+    """A large file that is not on this host yet; it is written directly to its destination."""
 
     @property
     def entry(self) -> FileEntry:
-        """What it is."""
+        """Return the file's entry."""
 
     def write_to(self, handle: int) -> None:
-        """Write its content, hash-checked, to a file that is open for writing and empty.
+        """Write the content to an empty file open for writing, and check its hash.
 
         Raises:
-            CatenaError: it can't be had; what was written is no content.
+            CatenaError: the content is not available; what was written is incomplete.
         """
 
 
 class FileClient(Protocol):
-    """The files of the master (or of the local roots), by path and environment."""
+    """The files of the master, or of the local roots, by path and environment."""
 
     def fetch(self, path: str, saltenv: str = "base") -> Optional[Path]:
         """Return a local, hash-checked, read-only copy of *path* (no salt://), or None."""
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
-        """Return copies of several files, in the order asked; they come together."""
+        """Return copies of several files, in the order of *paths*; they are fetched together."""
 
     def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
-        """Return the contents of several small files, in the order asked; None: no such file.
+        """Return the contents of several small files in the order of *paths*; None: no such file.
 
-        What is not on this host comes together, and stays nowhere.
+        Contents that are not on this host are fetched together and not stored.
         """
 
     def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
-        """Return a large file that is not on this host yet; None for any other."""
+        """Return a large file that is not on this host yet; None for any other file."""
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
         """Return the files below *prefix*, sorted by path."""
@@ -81,7 +81,7 @@ class FileClient(Protocol):
 
 @dataclass(frozen=True)
 class RebootRequest:
-    """A reboot that was asked for and waits for the end of its chunk."""
+    """A requested reboot that waits for the end of its chunk."""
 
     #: Salt's at_time: minutes from the end of the chunk.
     at_minutes: int = 0
@@ -91,25 +91,25 @@ class OutputTap(Protocol):
     """Receives what a command prints while it runs."""
 
     def take(self, stream: str, data: bytes) -> None:
-        """Take what came from "stdout" or "stderr"."""
+        """Receive bytes of "stdout" or "stderr"."""
 
     def tick(self) -> None:
-        """Do what is due; called about twice in a second."""
+        """Do what is due; called about twice per second."""
 
     def close(self) -> None:
-        """The command has ended."""
+        """Note that the command has ended."""
 
 
 class Host(Protocol):
-    """What only the runtime can do for a function: this host, this daemon, this run."""
+    """What only the runtime can do for a function, on this host and in this job."""
 
     @property
     def conf_dir(self) -> Path:
-        """Folder of the configuration file; minion.d lies in it."""
+        """Folder of the configuration file, which contains minion.d."""
 
     @property
     def cache_dir(self) -> Path:
-        """Private folder for everything that is kept between runs."""
+        """Private folder for everything that is stored between runs."""
 
     def boot_id(self) -> str:
         """Return the id of the running boot."""
@@ -118,7 +118,7 @@ class Host(Protocol):
         """Return the id of the running agent process; "" outside a daemon."""
 
     def arm_reboot(self, request: RebootRequest) -> bool:
-        """Keep *request* for the end of the running chunk; False where no chunk runs."""
+        """Record *request* for the end of the running chunk; return False if none is running."""
 
     def reboot_command(self) -> List[str]:
         """Return the argv that reboots this host (config `reboot_command`)."""
@@ -126,36 +126,36 @@ class Host(Protocol):
     def compile_pillar(
         self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
     ) -> Dict[str, Any]:
-        """Return fresh pillar from the master (or the local roots).
+        """Return newly compiled pillar from the master (or the local roots).
 
         Args:
-            override: laid over it.
-            pillarenv: the only environment that counts; the configured one when empty.
+            override: merged over the result.
+            pillarenv: the only environment to use; "" for the configured one.
         """
 
     def collect_grains(self) -> Dict[str, Any]:
-        """Return grains collected now, and tell the master where there is one."""
+        """Collect the grains again and return them; report them to the master, if there is one."""
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
-        """Send an event to the master; False where there is none."""
+        """Send an event to the master; return False if there is none."""
 
     def settle(self) -> None:
-        """Wait until each event that was fired is kept; before anything else acts."""
+        """Wait until every fired event is stored. Called before anything else acts."""
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
-        """Tell whoever watches the running job of one step."""
+        """Report a step of the running job to those who watch it."""
 
     def show_output(self) -> None:
-        """Let the next command's output be seen while it runs: it is in the job's return."""
+        """Let users see the next command's output while it runs; the return contains it anyway."""
 
     def listen(self) -> Optional[OutputTap]:
-        """Return what takes the next command's output while it runs; None: nobody may see it."""
+        """Return the receiver of the next command's output; None if nobody may see it."""
 
     def running(self) -> List[Dict[str, Any]]:
-        """Return the running and queued jobs as saltutil.running prints them."""
+        """Return the running and queued jobs in the form of saltutil.running."""
 
     def signal_job(self, jid: str, signal: int) -> str:
-        """Send a signal to a job's process tree; return a sentence."""
+        """Send a signal to a job's process tree; return a sentence about the result."""
 
     def sync(
         self,
@@ -164,20 +164,21 @@ class Host(Protocol):
         only: Optional[Sequence[str]] = None,
         never: Sequence[str] = (),
     ) -> List[str]:
-        """Fetch custom files (kind "modules", "states", "grains", …); return the changed names.
+        """Fetch custom files of one kind; return the changed names.
 
         Args:
-            kind: which.
+            kind: "modules", "states", "grains", …
             saltenv: environment, or several separated by commas.
-            only: names of the files that are wanted; None: all.
-            never: names of files that are not wanted.
+            only: names of the files to fetch; None: all.
+            never: names of files to leave out.
         """
 
 
 class Rendering(Protocol):
-    """Renders for a host that has no template engines: a host that SSH alone reaches asks for it.
+    """Renders on behalf of a host without template engines, which is reached only by SSH.
 
-    Source and Rendered are `renderers.source`'s, Engine's names those of `renderers.templates`.
+    Source and Rendered are those of `renderers.source`; engine names those of
+    `renderers.templates`.
     """
 
     def data(
@@ -192,18 +193,18 @@ class Rendering(Protocol):
 
 
 class Running(Protocol):
-    """Runs compiled states on the host of a context that is not this one: one behind SSH."""
+    """Runs compiled states on another host, which is reached by SSH, for its context."""
 
     def __call__(self, context: Context, low: Sequence[Any]) -> Dict[str, Dict[str, Any]]:
-        """Return the rows of a run of `states.compiler.model.Low`s, as `api.run` does."""
+        """Run `states.compiler.model.Low`s and return the rows, as `api.run` does."""
 
 
 @dataclass(frozen=True)
 class Context:
     """Everything that a function, state or renderer may use.
 
-    Replaced as a whole (`with_`) where a run refreshes pillar or grains; `scratch` alone is
-    mutable: it is Salt's `__context__`, one dict for the life of the job process.
+    A run that refreshes pillar or grains replaces the context as a whole (`with_`). Only `scratch`
+    is mutable: it is Salt's `__context__`, one dict for the life of the job process.
     """
 
     #: The minion's configuration under Salt's key names, read only.
@@ -215,28 +216,29 @@ class Context:
     files: FileClient
     host: Host
     job: Optional[JobSpec] = None
-    #: Salt's test=True: say what would change, change nothing.
+    #: Salt's test=True: report what would change, but change nothing.
     test: bool = False
     saltenv: str = "base"
     scratch: Dict[str, Any] = field(default_factory=dict)
-    #: Custom renderers (`_renderers/NAME.py`), as "NAME.render"; None where there can be none.
+    #: Custom renderers (`_renderers/NAME.py`), as "NAME.render"; None if they are not supported
+    #: here.
     renderers: Optional[Registry] = None
-    #: Who renders for this host; None: it renders itself.
+    #: Renders for this host; None: the host renders itself.
     rendering: Optional[Rendering] = None
-    #: Who runs compiled states; None: they run here.
+    #: Runs compiled states; None: they run here.
     running: Optional[Running] = None
-    #: A state run goes on: it decided about test mode, and nothing inside it leaves that.
+    #: Inside a state run, which has fixed test mode; nothing within it can leave test mode.
     in_run: bool = False
 
     def call(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Call another execution function by name, as `__salt__[name](...)` does.
 
-        A built-in state in test mode gets what a function reads; the site's own functions are
-        called whatever they do.
+        In test mode, a built-in state may call only functions that read; the site's own functions
+        may always be called.
 
         Raises:
             NotFoundError: no such function; the message names the nearest.
-            TestModeError: a state in test mode asks for a function that changes something.
+            TestModeError: a state in test mode calls a function that changes something.
         """
         plugin = self.functions[name]
         if not is_refusing():
@@ -250,11 +252,11 @@ class Context:
             return plugin.call(self, *args, **kwargs)
 
     def state_guard(self, origin: str) -> ContextManager[None]:
-        """Return the block in which a state function is called; it may refuse every change.
+        """Return the context manager in which a state function is called; it may refuse changes.
 
         Args:
-            origin: of the function's plug-in. In test mode catena's own may change nothing;
-                those of a site ask for test mode themselves.
+            origin: of the function's plug-in. In test mode catena's own states may change nothing;
+                a site's states check test mode themselves.
         """
         if not self.test or origin != BUILT_IN:
             return nullcontext()
@@ -262,7 +264,7 @@ class Context:
         return refusing_changes((str(self.host.cache_dir), log_file))
 
     def forget_plugins(self) -> None:
-        """Load custom files anew on their next use (after saltutil.sync_*)."""
+        """Reload custom files at their next use (after saltutil.sync_*)."""
         for registry in (self.functions, self.states, self.renderers):
             if registry is not None:
                 registry.forget()

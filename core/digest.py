@@ -1,7 +1,7 @@
-"""SHA-256 and its HMAC, without OpenSSL.
+"""SHA-256 and its HMAC without OpenSSL.
 
-`hashlib` and `hmac` load libcrypto: 3.6 MB in a process that stays. CPython carries its own
-SHA-256 beside it, half as fast, which is plenty for keys and for files of an idle agent.
+`hashlib` and `hmac` load libcrypto, which costs a long-running process 3.6 MB. CPython's built-in
+SHA-256 is half as fast, which is enough for keys and for the files of an idle agent.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _BLOCK = 64
 _INNER = bytes(0x36 ^ byte for byte in range(256))
 _OUTER = bytes(0x5C ^ byte for byte in range(256))
 
-#: More is hashed by OpenSSL where who hashes asks by size.
+#: `sha256_for` uses OpenSSL for data above this many bytes.
 LARGE_BYTES = 64 * 1024
 
 Data = Union[bytes, bytearray, memoryview]
 
 
 class Hash(Protocol):
-    """A hash that is fed."""
+    """A hash object that is updated piece by piece."""
 
     def update(self, data: Data, /) -> None:
-        """Feed it."""
+        """Add *data*."""
 
     def digest(self) -> bytes:
-        """Return what it came to."""
+        """Return the digest of all data so far."""
 
     def hexdigest(self) -> str:
-        """Return the same as hex."""
+        """Return the digest as hex."""
 
 
 def sha256(data: Data = b"") -> Hash:
@@ -50,7 +50,7 @@ def sha256(data: Data = b"") -> Hash:
 
 
 def sha256_for(size: int) -> Hash:
-    """Return a hash object for *size* bytes: OpenSSL's where that is worth its loading."""
+    """Return a hash object for *size* bytes, from OpenSSL if that is worth loading it."""
     if size <= LARGE_BYTES:
         return sha256()
     import hashlib

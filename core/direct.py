@@ -1,9 +1,9 @@
-"""A large file that is written once, past the system's cache of files, while more of it comes.
+"""Writing of a large new file past the page cache while its data is still arriving.
 
-What is synced at its end waits for the disk anyway. Through the cache each of its pages is made
-first (100 MB are 25 000, up to 0.2 s of a virtual machine's CPU), pushes out what the host works
-with, and waits for the end to be written. Where a file system does not know such writing (open(2),
-O_DIRECT) the cache takes it as any other.
+Such a file is synced at its end, so it waits for the disk anyway. Through the cache, the kernel
+first creates every page (100 MB are 25 000 pages, up to 0.2 s of a virtual machine's CPU), evicts
+pages in use, and writes only at the end. On a file system without O_DIRECT (open(2)) the cache is
+used.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Callable, Iterator, Optional, Union
 
 from catena.core.files import write_all
 
-#: A smaller file is worth its place in the cache: who writes it mostly reads it soon.
+#: Smaller files go through the cache: their writer usually reads them soon.
 LARGE_BYTES = 32 * 1024 * 1024
-#: What is written at a time. From and to whole pages: the disk takes it from where it lies.
+#: Bytes per write, in whole pages as O_DIRECT requires.
 WRITE_BYTES = 1024 * 1024
-#: One is filled while the other is written.
+#: Number of buffers: one is filled while the other is written.
 _PIECES = 2
 
-#: Takes the next bytes of a file.
+#: Writes the next bytes of a file.
 Write = Callable[[Union[bytes, memoryview]], None]
 
 
 @contextmanager
 def writing(handle: int, size: int) -> Iterator[Write]:
-    """Yield how to write the next bytes of an open, empty file that will be of *size* bytes.
+    """Yield a function that writes the next bytes of an open, empty file of *size* bytes.
 
-    All is written, not synced, when the context ends without an error.
+    All data is written but not synced when the block ends without an error.
 
     Raises:
-        OSError: it can't be written; from a later write, or from the end, of which part it came.
+        OSError: a write failed; raised by a later write or at the end of the block.
     """
     if size < LARGE_BYTES or not _past_cache(handle, True):
         yield lambda data: write_all(handle, data)
@@ -52,7 +52,7 @@ def writing(handle: int, size: int) -> Iterator[Write]:
 
 
 class _Writer:
-    """Fills pieces, and has a thread write them in turn."""
+    """Fills buffers, and writes them in order in a thread."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -80,14 +80,14 @@ class _Writer:
                 self._check()
 
     def finish(self) -> None:
-        """Write the rest, which is no whole piece, by the cache."""
+        """Write the rest, which is less than a whole buffer, through the cache."""
         self.stop()
         self._check()
         _past_cache(self._handle, False)
         write_all(self._handle, memoryview(self._piece)[: self._filled])
 
     def stop(self) -> None:
-        """Return when what was given to the thread is written, or failed."""
+        """Return when the thread has written all buffers or has failed."""
         self._full.put(None)
         self._thread.join()
 
@@ -108,8 +108,8 @@ class _Writer:
         try:
             write_all(self._handle, piece)
         except OSError as error:
-            # This file system wants other places or sizes: nothing of this call was written, but
-            # perhaps of one before it, so that the position says where to go on.
+            # The file system requires another alignment. This call wrote nothing, but earlier ones
+            # may have written part of the buffer; the file position tells where to continue.
             if error.errno != errno.EINVAL or not _past_cache(self._handle, False):
                 raise
             done = os.lseek(self._handle, 0, os.SEEK_CUR) % WRITE_BYTES
@@ -117,7 +117,7 @@ class _Writer:
 
 
 def _past_cache(handle: int, wanted: bool) -> bool:
-    """Have an open file written past the cache, or by it; return whether the system can."""
+    """Set or clear O_DIRECT on an open file; return whether that is supported."""
     flag = getattr(os, "O_DIRECT", 0)
     if not flag:
         return False

@@ -1,13 +1,13 @@
-"""Test mode below the states: whatever one of them would change, the interpreter refuses.
+"""Test mode below the states: the interpreter refuses whatever a state would change.
 
-A state function asks `context.test` itself and answers what it would do. One that forgets to, or
-asks too late, must not change a host all the same. While a built-in state function runs in test
-mode, an audit hook (PEP 578) refuses every file that it would write, every command that it would
-start and every variable that it would set; `Context.call` refuses functions that are not marked
-as reading. No state and no module can go past the hook by forgetting an argument.
+A state function checks `context.test` itself and reports what it would do. A state that forgets
+the check, or checks too late, must still not change a host. While a built-in state function runs
+in test mode, an audit hook (PEP 578) refuses every file write, every command and every change of
+an environment variable; `Context.call` refuses functions that are not marked as reading. No state
+and no module can bypass the hook by forgetting an argument.
 
-The hook watches the thread that entered `refusing_changes`, and is installed on its first use: a
-run that may change its host pays nothing for it.
+The hook watches the thread that entered `refusing_changes`. It is installed on its first use, so
+that a run which may change its host does not pay for it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Set, Tuple
 from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass, field, replace
 
-#: Audit event of a change that Python itself does not report: raised by `announce`.
+#: Audit event of a change for which Python has no audit event; raised by `announce`.
 CHANGE = "catena.change"
-#: Devices that take everything and keep nothing.
+#: Devices that discard what is written.
 _NOWHERE = ("/dev/null", "/dev/tty")
-#: Compiled modules are kept in folders of this name.
+#: Name of the folders in which compiled modules are stored.
 _COMPILED = "__pycache__"
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-#: A file without a name; giving it one is another event.
+#: Flag of an unnamed file; linking it to a name is a separate event.
 _NAMELESS = getattr(os, "O_TMPFILE", 0)
 
 
@@ -40,7 +40,7 @@ class TestModeError(CatenaError):
         what: the change, as "write /etc/motd".
     """
 
-    __test__ = False  # no test case, whatever its name begins with
+    __test__ = False  # pytest must not collect it as a test case
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -52,17 +52,17 @@ class TestModeError(CatenaError):
 
 @dataclass(frozen=True)
 class _Guard:
-    """What is refused in a thread."""
+    """What a thread may not change."""
 
-    #: Real paths of files and folders that the agent writes for itself: cache, log.
+    #: Real paths of files and folders that the agent itself writes: cache, log.
     own: Tuple[str, ...]
-    #: Commands may be started: they only look.
+    #: Commands may be started, because they only read.
     commands: bool = False
-    #: Real paths of temporary files and folders that were made under this guard.
+    #: Real paths of temporary files and folders created under this guard.
     made: Set[str] = field(default_factory=set)
 
     def spares(self, place: str) -> bool:
-        """Return whether a file may be changed."""
+        """Return whether the file *place* may be changed."""
         if place.startswith("/proc/self/"):
             return True
         folder = os.path.dirname(place)  # noqa: PTH120
@@ -75,19 +75,19 @@ _GUARD: ContextVar[Optional[_Guard]] = ContextVar("catena_dry_run", default=None
 
 
 def is_refusing() -> bool:
-    """Return whether this thread may change nothing and has not said that it only looks."""
+    """Return whether this thread may change nothing and is outside `only_looking`."""
     guard = _GUARD.get()
     return guard is not None and not guard.commands
 
 
 def announce(what: str) -> None:
-    """Say that a change comes of which the interpreter does not tell its audit hooks.
+    """Report a change that is about to happen and for which Python has no audit event.
 
     Args:
         what: the change, as "make the device /dev/x".
 
     Raises:
-        TestModeError: a state that may change nothing would make it.
+        TestModeError: the calling state may not change anything.
     """
     sys.audit(CHANGE, what)
 
@@ -110,7 +110,7 @@ def refusing_changes(own: Iterable[str] = ()) -> Iterator[None]:
 
 @contextmanager
 def only_looking() -> Iterator[None]:
-    """Let the commands of the block start although changes are refused: they change nothing."""
+    """Permit commands within the block although changes are refused, since they only read."""
     guard = _GUARD.get()
     if guard is None or guard.commands:
         yield
@@ -124,7 +124,7 @@ def only_looking() -> Iterator[None]:
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Refuse nothing in the block: it runs code of the site's own, which no guard can judge."""
+    """Permit everything within the block: no guard can judge the site's own code in it."""
     token = _GUARD.set(None)
     try:
         yield
@@ -141,8 +141,8 @@ def _temporary_folder() -> str:
 
 @cache
 def _install() -> None:
-    """Install the hook, once in a process: the interpreter can't remove one."""
-    # Python finds it by writing a file there, which no event announces as a temporary one.
+    """Install the hook once per process, since it cannot be removed."""
+    # Python tests the folder by writing a file that no event marks as temporary.
     _temporary_folder()
     judges, current = _JUDGES, _GUARD
 
@@ -158,12 +158,12 @@ def _install() -> None:
 
 
 def _place(path: Any, folder: Any = None, follow: bool = True) -> str:
-    """Return the real path of a file that an event names.
+    """Return the real path of a file named by an event.
 
     Args:
         path: a path or an open descriptor.
-        folder: descriptor of the folder that a relative path begins at, or -1.
-        follow: the change goes through a link of that name, not to the link itself.
+        folder: descriptor of the folder to which a relative path refers, or -1.
+        follow: whether the change follows a link of that name.
     """
     if isinstance(path, int):
         return os.path.realpath(f"/proc/self/fd/{path}")
@@ -188,8 +188,8 @@ def _opened(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
     if _NAMELESS and flags & _NAMELESS == _NAMELESS:
         return
     place = _place(path)
-    # NamedTemporaryFile opens its folder in name; no system writes to one. What is written to a
-    # device that keeps nothing changes nothing; its mode and owner are another matter.
+    # NamedTemporaryFile opens its folder by name, but a folder cannot be written. Data written
+    # to a discarding device changes nothing; only its mode and owner matter.
     if place not in _NOWHERE and not os.path.isdir(place):  # noqa: PTH112
         _refuse_unless_spared(guard, "write", place)
 
@@ -197,7 +197,7 @@ def _opened(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
 def _changer(
     verb: str, path: int = 0, folder: Optional[int] = None, follow: bool = True
 ) -> Callable[[_Guard, str, Tuple[Any, ...]], None]:
-    """Return the judge of an event; *path* and *folder* are places among its arguments."""
+    """Return the judge of an event; *path* and *folder* are indexes of its arguments."""
 
     def judge(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
         at = args[folder] if folder is not None and folder < len(args) else None
@@ -213,7 +213,7 @@ def _moved(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
 
 
 def _temporary(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
-    """Spare a file of the system's folder for them; one beside a managed file is its new self."""
+    """Permit a temporary file, and one beside a managed file, which becomes its new content."""
     place = _place(args[0])
     if os.path.dirname(place) == _temporary_folder() or guard.spares(place):  # noqa: PTH120
         guard.made.add(place)
@@ -234,7 +234,7 @@ def _forked(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
 
 
 def _signalled(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
-    # The end of a command that only looked, at its deadline.
+    # Signals to a command that only reads are permitted, to stop it at its deadline.
     if not guard.commands and args[1]:
         raise TestModeError(f"send signal {args[1]} to process {args[0]}")
 
@@ -247,7 +247,7 @@ def _announced(guard: _Guard, event: str, args: Tuple[Any, ...]) -> None:
     raise TestModeError(str(args[0]))
 
 
-#: Judges of audit events (the table in the Python library reference) by their names.
+#: Functions that judge an audit event, by event name (see the table in Python's documentation).
 _JUDGES: Dict[str, Callable[[_Guard, str, Tuple[Any, ...]], None]] = {
     "open": _opened,
     "os.chflags": _changer("set the flags of"),

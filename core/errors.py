@@ -1,7 +1,7 @@
-"""Every error of catena, with the exit code that a command line gives it.
+"""Every error of catena, with its exit code on the command line.
 
-The first line of a class's docstring is its default message, so that a raise site needs no text
-of its own where the class says it all.
+The first line of a class's docstring is its default message, for raises that need no text of
+their own.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Dict, Mapping, Optional, Tuple, Type
 
 
 class CatenaError(Exception):
-    """Something went wrong in catena."""
+    """An error in catena."""
 
-    #: What a command exits with when this reaches its top (design §4).
+    #: Exit code of a command that ends with this error (design §4).
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str = "") -> None:
@@ -20,27 +20,27 @@ class CatenaError(Exception):
 
 
 def _sentence_of(kind: Type[Any]) -> str:
-    # Not by inspect.getdoc: what that module loads is a tenth of an idle agent.
+    # inspect.getdoc is avoided: importing inspect takes a tenth of an idle agent's memory.
     doc: str = next(each.__doc__ for each in kind.__mro__ if each.__doc__)
     return doc.strip().partition("\n")[0]
 
 
 class UsageError(CatenaError):
-    """The request makes no sense as it stands."""
+    """The request is not valid."""
 
     exit_code = 2
 
 
 class NotFoundError(UsageError):
-    """There is nothing of that name."""
+    """No such name exists."""
 
 
 class ConfigError(UsageError):
-    """The configuration can't be used.
+    """The configuration cannot be used.
 
     Args:
         message: what is wrong.
-        key: the setting that is wrong, for who knows where it was written.
+        key: name of the wrong setting, so that the caller can say where it was written.
     """
 
     def __init__(self, message: str = "", key: str = "") -> None:
@@ -49,7 +49,7 @@ class ConfigError(UsageError):
 
 
 class RecordError(UsageError):
-    """A record does not have the fields or types that it must have."""
+    """A record's fields or types are wrong."""
 
 
 class NotAllowedError(CatenaError):
@@ -59,7 +59,7 @@ class NotAllowedError(CatenaError):
 
 
 class InvalidStateError(CatenaError):
-    """That can't be done in the state in which the thing stands."""
+    """That is not possible in the current state."""
 
 
 class CommandExecutionError(CatenaError):
@@ -67,15 +67,15 @@ class CommandExecutionError(CatenaError):
 
 
 class RenderError(CatenaError):
-    """A template or data file can't be rendered."""
+    """A template or data file cannot be rendered."""
 
 
 class PillarError(CatenaError):
     """The pillar has errors and must not be used.
 
     Args:
-        errors: one text per fault, naming file and line.
-        pillar: what could be compiled all the same, for who asks for it by `force`.
+        errors: one text per error, naming file and line.
+        pillar: what could be compiled, for callers that use it with `force`.
     """
 
     def __init__(
@@ -87,15 +87,15 @@ class PillarError(CatenaError):
 
 
 class LimitError(CatenaError):
-    """Something is larger, deeper or longer than its limit allows."""
+    """A size, depth or length exceeds its limit."""
 
 
 class PeerError(CatenaError):
-    """The other side of a connection broke the protocol."""
+    """The peer of a connection violated the protocol."""
 
 
 class UnreachableError(CatenaError):
-    """The other side could not be reached."""
+    """The peer could not be reached."""
 
     exit_code = 3
 
@@ -107,4 +107,4 @@ class TryLaterError(CatenaError):
 
 
 class FileChangedError(TryLaterError):
-    """A file is no longer the one that was asked for: read the list of files anew."""
+    """A file has changed since the list of files was read; read the list again."""

@@ -1,15 +1,15 @@
-"""The failpoints of catena, and what may be made to happen at them (`core.failpoints`).
+"""The failpoints of catena, and the actions that can be armed at them (`core.failpoints`).
 
 The environment variable CATENA_FAILPOINTS holds `name=verb` pairs, separated by semicolons:
 
-    agent.end.before=kill           SIGKILL of this very process
+    agent.end.before=kill           SIGKILL of the process
     agent.journal.write=error(ENOSPC)
     master.commit.before=sleep(500) milliseconds
-    …=kill@2                        only at the second hit; without it, at the first
+    …=kill@2                        only at the second hit; by default at the first
 
-How often a place was hit is counted over all processes that share CATENA_FAILPOINT_LOG, a file
-that gets a line for each hit, so that a process that was killed and started again goes on. The
-pattern is that of etcd's gofail (`reliability.md` 3.4).
+Hits are counted over all processes that share CATENA_FAILPOINT_LOG. Each hit appends a line to
+that file, so the count survives the restart of a killed process. The syntax follows etcd's gofail
+(`reliability.md` 3.4).
 """
 
 from __future__ import annotations
@@ -29,107 +29,108 @@ from catena.core.suggest import unknown
 VERBS = ("kill", "error", "sleep")
 _RULE = re.compile(r"(kill|error\(([A-Z]+)\)|sleep\((\d{1,5})\))(?:@(\d{1,6}))?\Z")
 
-#: Every place, by name: which process passes it, and what has just happened or is about to.
+#: Name of each failpoint -> the process that reaches it, and the state at that point.
 FAILPOINTS: Mapping[str, str] = {
-    "agent.order.before": "agent: an order has come, nothing of it is kept",
-    "agent.order.kept": "agent: the order is durable, the master does not know it",
-    "agent.fork.before": "agent: a job's process is about to be made",
-    "agent.return.found": "agent: a job's return lies in its folder, nobody was told",
-    "agent.return.stored": "agent: the master has stored a return, its folder is still here",
-    "agent.after.due": "agent: the reboot or restart that a chain asked for is due",
-    "agent.start.recovered": "agent: started, has taken up what was left, has said no word yet",
-    "agent.welcome": "agent: the master has answered its first word",
-    "agent.upgrade.switched": "agent: another version is current, this process is the old one",
-    "agent.outbox.event": "agent: an event is kept, nobody was told",
-    "worker.claimed": "job process: the job is its own, nothing was run",
-    "worker.executed": "job process: the function has ended, its return is nowhere",
-    "worker.returned": "job process: its return lies in its folder, not durable",
+    "agent.order.before": "agent: an order has arrived, nothing is stored",
+    "agent.order.kept": "agent: the order is durable, the master is not notified",
+    "agent.fork.before": "agent: a job process is about to be started",
+    "agent.return.found": "agent: a job's return is in its folder, nobody is notified",
+    "agent.return.stored": "agent: the master has stored a return, its folder still exists",
+    "agent.after.due": "agent: a reboot or restart requested by a chain is due",
+    "agent.start.recovered": "agent: started, has recovered stored jobs, has not said Hello",
+    "agent.welcome": "agent: the master has answered the Hello",
+    "agent.upgrade.switched": "agent: another version is current, the old one still runs",
+    "agent.outbox.event": "agent: an event is stored, nobody is notified",
+    "worker.claimed": "job process: has claimed the job, nothing has run",
+    "worker.executed": "job process: the function has ended, its return is not stored",
+    "worker.returned": "job process: its return is in its folder, not durable",
     "chain.receive.staged": "chain: every chunk is in the staging folder",
-    "chain.receive.renamed": "chain: the folder has its name, the journal is not begun",
-    "chain.begin.before": "chain: an action's turn, its begin is not recorded",
-    "chain.begin.after": "chain: an action's begin is durable, nothing was done",
+    "chain.receive.renamed": "chain: the folder has its final name, there is no journal",
+    "chain.begin.before": "chain: an action is next, its begin is not recorded",
+    "chain.begin.after": "chain: an action's begin is durable, nothing has run",
     "chain.end.before": "chain: an action has had its effect, its end is not recorded",
-    "chain.end.after": "chain: an action's end is durable, nobody was told",
+    "chain.end.after": "chain: an action's end is durable, nobody is notified",
     "chain.armed": "chain: the reboot is armed and recorded",
-    "chain.next.written": "chain: the resume file for the next chunk is there",
-    "chain.chunk.results": "chain: a chunk's results are kept, its end is not recorded",
-    "chain.chunk.ended": "chain: a chunk's end is recorded, its resume file is still there",
-    "chain.resume.proven": "chain: the boundary is proven, the resume file is not taken",
-    "chain.resume.taken": "chain: the resume file is taken, the chunk has not begun",
+    "chain.next.written": "chain: the resume file for the next chunk is written",
+    "chain.chunk.results": "chain: a chunk's results are stored, its end is not recorded",
+    "chain.chunk.ended": "chain: a chunk's end is recorded, its resume file still exists",
+    "chain.resume.proven": "chain: the boundary is proven, the resume file is not claimed",
+    "chain.resume.taken": "chain: the resume file is claimed, the chunk has not begun",
     "journal.write": "journal: a record is about to be written",
     "journal.written": "journal: a record is written, not synced",
     "journal.synced": "journal: a record is durable",
-    "file.write": "files: the new content is about to be written beside the old",
-    "file.rename": "files: the new content is durable beside the old",
-    "file.renamed": "files: the new name is in the folder, the folder is not synced",
-    "master.request": "master: a client's request has come",
+    "file.write": "files: new content is about to be written to a temporary file",
+    "file.rename": "files: the temporary file is durable, not renamed",
+    "file.renamed": "files: the file has its final name, the folder is not synced",
+    "master.request": "master: a client's request has arrived",
     "master.request.kept": "master: a request and its key are in a transaction, not committed",
-    "master.request.taken": "master: a request with a key is durable, its client does not know",
-    "master.request.done": "master: a client's request was carried out, the client does not know",
+    "master.request.taken": "master: a request with a key is durable, its client is not notified",
+    "master.request.done": "master: a client's request was carried out, the client has no reply",
     "master.commit.before": "master: a transaction is about to be committed",
-    "master.commit.after": "master: a transaction is durable, nobody was told",
-    "master.chain.due": "master: a chain is due, nothing of it is rendered",
+    "master.commit.after": "master: a transaction is durable, nobody is notified",
+    "master.chain.due": "master: a chain is due, nothing is rendered",
+    "master.chain.batch": "master: a batch of chunks is about to be rendered",
     "master.chain.rendered": "master: the chunks are rendered, no file is written",
-    "master.chain.written": "master: the chunk files are there, the job is not stored",
+    "master.chain.written": "master: the chunk files are written, the job is not stored",
     "master.chain.fence": "master: a minion is about to be told to forget a run",
     "master.order.send": "master: a stored order is about to be sent",
-    "master.return.received": "master: a return has come, it is not stored",
-    "master.return.stored": "master: a return is stored, the minion does not know",
-    "master.hello": "master: a minion says that it is here",
+    "master.return.received": "master: a return has arrived, it is not stored",
+    "master.return.stored": "master: a return is stored, the minion is not notified",
+    "master.hello": "master: a minion's Hello has arrived",
     "master.start.follow": "master: a start event is about to prove reboots",
-    "master.reaction": "master: the reactor is about to do what an event asks for",
-    "master.key.decided": "master: what was decided about a key is durable",
+    "master.reaction": "master: the reactor is about to act on an event",
+    "master.key.decided": "master: the decision about a key is durable",
     "master.chunk.send": "master: a piece of a file is about to be sent",
-    "ssh.put.whole": "SSH, on the host: a part is whole beside the others, it has no name yet",
-    "ssh.start.staged": "SSH, on the host: a run's job is durable, its folder has no name yet",
-    "ssh.start.named": "SSH, on the host: a run's folder is there, it has no runner",
-    "ssh.run.claimed": "SSH runner: the run is its own, no process works on it",
-    "ssh.run.named": "SSH worker: it is known by name, nothing was run",
+    "ssh.put.whole": "SSH, on the host: an uploaded part is complete, it has no final name",
+    "ssh.start.staged": "SSH, on the host: a run's job is durable, its folder has no final name",
+    "ssh.start.named": "SSH, on the host: a run's folder exists, it has no runner",
+    "ssh.run.claimed": "SSH runner: has claimed the run, no worker process exists",
+    "ssh.run.named": "SSH worker: its process id is recorded, nothing has run",
     "ssh.result.before": "SSH worker: the function has ended, its return is not durable",
     "ssh.result.after": "SSH worker: its return is durable",
-    "ssh.ack.before": "SSH, on the host: the master has a return, its run is still here",
-    "reboot.before": "SSH runner: the result is durable, it asks for a reboot",
+    "ssh.ack.before": "SSH, on the host: the master has a return, its run still exists",
+    "reboot.before": "SSH runner: the result is durable, a reboot is about to be requested",
     "reboot.now": "SSH runner: the host is about to be rebooted",
-    "visit.claimed": "master: a host that SSH reaches is claimed, nobody is on the way",
-    "visit.looked": "master: what a visit found is durable, the visit does not go on",
-    "visit.job": "visit: the master says go, the host has no job",
-    "visit.returned": "visit: the host's return is here, the master does not have it",
-    "visit.stored": "master: a return of a visit is durable, the host still has the run",
-    "visit.kept": "visit: the return is durable, the host has not forgotten the run",
-    "visit.join": "master: a host that was looked at is about to join its chain",
-    "master.clean": "master: files of chunks that have ended are about to go",
+    "visit.claimed": "master: an SSH host is claimed, no visit has started",
+    "visit.looked": "master: a visit's findings are durable, the visit has not continued",
+    "visit.job": "visit: the master has permitted the job, the host does not have it",
+    "visit.returned": "visit: the host's return has arrived, the master does not have it",
+    "visit.stored": "master: a visit's return is durable, the host still has the run",
+    "visit.kept": "visit: the return is durable, the host has not deleted the run",
+    "visit.join": "master: a host is about to join its chain after a look at it",
+    "master.clean": "master: files of ended chunks are about to be deleted",
 }
 
 
 @dataclass(frozen=True)
-class Rule:
-    """What happens at one place."""
+class FailpointRule:
+    """What happens at one failpoint."""
 
     verb: str
     #: errno of an error, milliseconds of a sleep; 0 for kill.
     value: int
-    #: At which hit, counted from 1.
+    #: The hit at which it happens, counted from 1.
     at: int
 
 
 class Failpoints:
-    """The places that are armed in this process.
+    """The failpoints that are armed in this process.
 
     Args:
-        rules: by name.
-        log: file that counts the hits; "": this process counts for itself.
+        rules: by name of the failpoint.
+        log: file that counts the hits of all processes; "": count only those of this process.
     """
 
-    def __init__(self, rules: Mapping[str, Rule], log: str = "") -> None:
+    def __init__(self, rules: Mapping[str, FailpointRule], log: str = "") -> None:
         self._rules = dict(rules)
         self._log = log
         self._seen: Dict[str, int] = {}
 
     def hit(self, name: str) -> None:
-        """Pass the place *name*.
+        """Reach the failpoint *name*.
 
         Raises:
-            OSError: that is what was asked for.
+            OSError: the rule for this hit is an error.
         """
         rule = self._rules.get(name)
         if rule is None or self._count(name) != rule.at:
@@ -148,7 +149,7 @@ class Failpoints:
         line = f"{name} {os.getpid()}\n".encode("ascii")
         handle = os.open(self._log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            # Two processes may pass it at once; each must know which hit is its own.
+            # Two processes may reach it at once; the lock tells each the number of its hit.
             fcntl.flock(handle, fcntl.LOCK_EX)
             os.write(handle, line)
             text = os.pread(handle, os.fstat(handle).st_size, 0)
@@ -157,13 +158,13 @@ class Failpoints:
         return sum(1 for each in text.splitlines() if each.split()[0] == name.encode("ascii"))
 
 
-def parse(text: str) -> Dict[str, Rule]:
-    """Return what the environment variable asks for.
+def parse(text: str) -> Dict[str, FailpointRule]:
+    """Return the rules in the value of the environment variable.
 
     Raises:
-        UsageError: no such place or verb.
+        UsageError: a failpoint or verb does not exist.
     """
-    rules: Dict[str, Rule] = {}
+    rules: Dict[str, FailpointRule] = {}
     for part in filter(None, (piece.strip() for piece in text.split(";"))):
         name, _, what = part.partition("=")
         if name not in FAILPOINTS:
@@ -173,5 +174,5 @@ def parse(text: str) -> Dict[str, Rule]:
             raise UsageError(f"failpoint {name}: {what!r} is none of {', '.join(VERBS)}")
         verb = found[1].partition("(")[0]
         value = int(getattr(errno, found[2])) if found[2] else int(found[3] or 0)
-        rules[name] = Rule(verb, value, int(found[4] or 1))
+        rules[name] = FailpointRule(verb, value, int(found[4] or 1))
     return rules

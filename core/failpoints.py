@@ -1,8 +1,8 @@
-"""Named places where a test stops, delays or breaks the program from outside.
+"""Failpoints: named places where a test can kill, delay or break the program.
 
 `hit(name)` costs one comparison and does nothing, unless the process was started with both the
-environment variable CATENA_FAILPOINTS and the setting `testing: true`. What the places are and
-what the variable may say stands in `core.failpoint_rules`, which only such a process loads.
+environment variable CATENA_FAILPOINTS and the setting `testing: true`. `core.failpoint_rules`,
+which only such a process loads, lists the failpoints and the syntax of the variable.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 VARIABLE = "CATENA_FAILPOINTS"
 LOG_VARIABLE = "CATENA_FAILPOINT_LOG"
 
-#: None in every process that was not started for a test. The one place of the program that is
-#: global: a fault may have to happen anywhere.
+#: None in every process that was not started for a test. This is the program's only global
+#: state, because a failure may have to be injected anywhere.
 _armed: Optional[Failpoints] = None
 
 
 def arm(testing: bool) -> None:
-    """Arm what the environment asks for, where the configuration allows it; else forget it.
+    """Arm what the environment variable asks for if *testing*; otherwise disarm everything.
 
-    Called once by the `main` of every daemon; processes that it starts inherit what it decided.
+    The `main` of every daemon calls it once; child processes inherit the decision.
 
     Raises:
-        UsageError: the variable can't be read.
+        UsageError: the variable has a syntax error.
     """
     global _armed
     text = os.environ.get(VARIABLE, "")
@@ -43,10 +43,10 @@ def arm(testing: bool) -> None:
 
 
 def hit(name: str) -> None:
-    """Pass the place *name*: nothing happens unless it is armed.
+    """Reach the failpoint *name*, which does nothing unless it is armed.
 
     Raises:
-        OSError: that is what was asked for.
+        OSError: the failpoint is armed with an error.
     """
     if _armed is not None:
         _armed.hit(name)

@@ -1,7 +1,7 @@
-"""Files that survive a power cut, and folders that only their owner enters.
+"""Files that survive a power failure, and private folders.
 
-The order tmp, fsync, rename, fsync(folder) is the one of the writers tried in `reliability.md`
-that leaves no torn, empty or old content behind in any legal disk state after a cut.
+A file is written in the order tmp, fsync, rename, fsync(folder). Of the orders compared in
+`reliability.md`, this one leaves no torn, empty or old content in any legal state of the disk.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from catena.core.errors import CatenaError, LimitError
 
 AnyPath = Union[str, "os.PathLike[str]"]
 
-#: Files that are written side by side, and threads that wait for the disk.
+#: Maximum number of files written together, and of threads that sync them.
 _OPEN_FILES = 256
 _SYNCING = 8
-#: What is asked for at once of a file that says that it is smaller.
+#: Minimum size of the first read; files of /proc report a size of 0.
 _READ_BYTES = 4096
 
 
 class UnsafeFolderError(CatenaError):
-    """A private folder belongs to somebody else or is open to others."""
+    """A private folder belongs to another user or is accessible to others."""
 
 
 def no_room(error: BaseException) -> bool:
-    """Return whether *error* says that the disk is full: what failed may work later."""
+    """Return whether *error* means that the disk is full, so that a retry may succeed later."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -45,7 +45,7 @@ def sync_folder(folder: AnyPath) -> None:
 
 
 def sync_file(path: AnyPath) -> None:
-    """Make the content of a file durable, whoever wrote it; its name is the folder's affair."""
+    """Make a file's content durable; its name needs `sync_folder`."""
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.fsync(handle)
@@ -61,13 +61,13 @@ def write_all(handle: int, data: Union[bytes, memoryview]) -> None:
 
 
 def append(handle: int, data: bytes) -> None:
-    """Write all of *data* to a file that is being made or added to."""
+    """Write all of *data* to a file that is being created or extended."""
     failpoints.hit("file.write")
     write_all(handle, data)
 
 
 def write_whole(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
-    """Replace *path* by *data*: it is wholly old or wholly new, as long as the power stays.
+    """Replace *path* by *data* atomically, but not durably: a power failure may tear it.
 
     Raises:
         OSError: nothing was replaced.
@@ -83,9 +83,9 @@ def write_whole(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_durable(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
-    """Replace *path* by *data* so that after a cut it is wholly old or wholly new.
+    """Replace *path* by *data* so that even after a power failure it is either old or new.
 
-    When this returns, it is new for good. The file is made with *mode* from the first moment.
+    The new content is durable when this returns. The file has *mode* from the beginning.
 
     Raises:
         OSError: nothing was replaced (disk full, no permission).
@@ -106,13 +106,13 @@ def write_durable(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_many_durable(folder: AnyPath, files: Mapping[str, bytes], mode: int = 0o600) -> None:
-    """Replace files of *folder* (name -> data), each as `write_durable` does, in less time.
+    """Replace files of *folder* (name -> data) like `write_durable`, in less time.
 
-    The disk's journal takes what several threads sync at the same moment in one go, and the
-    folder is synced once.
+    Several threads sync at the same time, which the disk's journal combines; the folder is synced
+    once.
 
     Raises:
-        OSError: some were replaced, the others not.
+        OSError: some files were replaced, others not.
     """
     names = list(files)
     for start in range(0, len(names), _OPEN_FILES):
@@ -156,7 +156,7 @@ def _beside(target: Path) -> Path:
 
 
 def left_beside(target: Path) -> List[Path]:
-    """Return what processes that were killed amid a write of *target* left in its folder."""
+    """Return the temporary files that killed processes left beside *target*."""
     if not target.parent.is_dir():
         return []
     beside = (path for path in target.parent.iterdir() if path.suffix == ".new")
@@ -164,7 +164,7 @@ def left_beside(target: Path) -> List[Path]:
 
 
 def _written(temporary: Path, data: bytes, mode: int) -> int:
-    """Return the open file *temporary* with *data* in it, not synced."""
+    """Return the open file *temporary* after writing *data*, not synced."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(temporary, flags, mode)
     try:
@@ -191,7 +191,7 @@ def rename_durable(source: AnyPath, target: AnyPath) -> None:
 
 
 def unlink_durable(path: AnyPath) -> None:
-    """Remove *path* if it is there, durably."""
+    """Remove *path* durably, if it exists."""
     Path(path).unlink(missing_ok=True)
     sync_folder(Path(path).parent)
 
@@ -201,18 +201,18 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
 
     Raises:
         LimitError: the file is larger, or is not a regular file (a pipe would block).
-        OSError: it can't be read.
+        OSError: it cannot be read.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise LimitError(f"{os.fspath(path)}: not a regular file")
-        # Room for what it holds, not for what it might: a buffer of the limit costs more than
-        # the reading. Files of /proc say that they are empty.
+        # The buffer fits the file's size, because one of *limit* bytes costs more than the read.
+        # Files of /proc report a size of 0.
         data = _read(handle, limit + 1, min(limit, max(found.st_size, _READ_BYTES)) + 1)
     except BlockingIOError:
-        # Some files of /proc look regular and would block.
+        # Some files of /proc look regular but would block.
         raise LimitError(f"{os.fspath(path)}: nothing to read") from None
     finally:
         os.close(handle)
@@ -222,7 +222,7 @@ def read_limited(path: AnyPath, limit: int) -> bytes:
 
 
 def _read(handle: int, limit: int, piece: int) -> bytes:
-    """Return at most *limit* bytes, read in pieces until there are no more."""
+    """Read in pieces until the end; return at most *limit* bytes."""
     data = os.read(handle, min(limit, piece))
     if not data:
         return data
@@ -237,7 +237,7 @@ def _read(handle: int, limit: int, piece: int) -> bytes:
 
 
 def size_of(path: AnyPath) -> int:
-    """Return the size of a file in bytes; 0 where there is none."""
+    """Return the size of a file in bytes; 0 if it does not exist."""
     try:
         return Path(path).stat().st_size
     except OSError:
@@ -245,7 +245,7 @@ def size_of(path: AnyPath) -> int:
 
 
 def tail_of(path: AnyPath, size: int) -> str:
-    """Return the last *size* bytes of a text file, without the space around; "" without one."""
+    """Return the last *size* bytes of a text file, stripped; "" if it does not exist."""
     try:
         with Path(path).open("rb") as stream:
             stream.seek(max(0, size_of(path) - size))
@@ -255,21 +255,21 @@ def tail_of(path: AnyPath, size: int) -> str:
 
 
 def private_folder(path: AnyPath) -> Path:
-    """Return *path* as a folder of mode 0700 that this user owns, made (durably) if missing.
+    """Return *path* as a folder of mode 0700 owned by this user; create it durably if missing.
 
     Raises:
         UnsafeFolderError: it exists and is a link, another user's, or writable by others.
     """
     folder = Path(path)
     if not folder.exists():
-        # Others may pass through: a packaged parent (/var/lib/catena) is not private either.
+        # Others may pass through the parent: a packaged one (/var/lib/catena) is not private.
         durable_folder(folder.parent, 0o755)
         durable_folder(folder)
     elif folder.is_dir():
         _sync_name_if_empty(folder)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise UnsafeFolderError(f"{folder}: not a folder of this user")
+        raise UnsafeFolderError(f"{folder}: not a folder owned by this user")
     if found.st_mode & 0o022:
         raise UnsafeFolderError(
             f"{folder}: others may write to it (mode {found.st_mode & 0o777:o})"
@@ -278,9 +278,9 @@ def private_folder(path: AnyPath) -> Path:
 
 
 def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
-    """Return *path* as a folder that survives a power failure; made with *mode* if missing.
+    """Return *path* as a folder that survives a power failure; create it with *mode* if missing.
 
-    Each folder that had to be made is synced into the one above it. The umask has no effect.
+    Each created folder is synced into its parent. The umask has no effect.
     """
     folder = Path(path)
     missing = []
@@ -297,7 +297,7 @@ def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
 
 
 def _sync_name_if_empty(folder: Path) -> None:
-    """Sync the name of an existing folder that holds nothing.
+    """Sync the name of an existing empty folder.
 
     The process that created it may have been killed before it synced the parent folder. A folder
     with content needs no sync: callers add content only after `durable_folder` has returned.
@@ -312,9 +312,9 @@ def _sync_name_if_empty(folder: Path) -> None:
 
 @contextmanager
 def alone(path: AnyPath) -> Iterator[None]:
-    """Let nobody else who asks for *path*, a lock file, in until the block ends.
+    """Hold the lock file *path* exclusively until the block ends.
 
-    For files that several jobs read, change and write: of two at once one change would be lost.
+    For files that several jobs read, change and write: without a lock, changes would be lost.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(path, flags, 0o600)

@@ -1,4 +1,4 @@
-"""One rule for NaN and the infinities, which JSON does not know: they travel as text."""
+"""One rule for NaN and the infinities, which JSON does not support: they are sent as text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ R = TypeVar("R")
 
 
 def finite(value: Any) -> Any:
-    """Return plain data with NaN and the infinities as their text: "nan", "inf", "-inf".
+    """Return plain data with NaN and the infinities as text: "nan", "inf", "-inf".
 
-    A refusal would lose what a function returned, and null would hide it.
+    Refusing them would lose a function's return, and null would hide them.
     """
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
@@ -26,9 +26,9 @@ def finite(value: Any) -> Any:
 
 
 def finite_record(record: R) -> R:
-    """Return a record with its plain data `finite`.
+    """Return a record whose plain data is `finite`.
 
-    Fields that are floats by their type stay: who reads them checks what they mean.
+    Fields of type float are unchanged; their readers check the value.
     """
     changed: Dict[str, Any] = {}
     for field in fields(record):  # type: ignore[arg-type]  # a record is a dataclass

@@ -1,12 +1,12 @@
-"""Messages over a byte stream that others may write noise into: markers, frames, proofs.
+"""Messages over a byte stream with noise from other programs: markers, frames, proofs.
 
-Shared by the master (through `ssh.connect.channel`) and the program on a host that SSH reaches,
-so of the standard library only. Sans I/O: bytes in, messages out.
+The master (through `ssh.connect.channel`) and the program on a host reached by SSH share it, so
+it uses the standard library only. It does no I/O: bytes in, messages out.
 
-A frame is `length of what follows the head` (4 bytes, big endian), `length of its JSON` (4), the
-proof (16), the JSON object, and the blob. The proof is the first half of HMAC-SHA-256, keyed by
-the run's nonce, over the direction, the frame's number in its direction and all else in it: bytes
-that somebody else wrote between frames, a frame twice or one left out are noticed at once.
+A frame is `length of everything after the head` (4 bytes, big endian), `length of its JSON` (4),
+the proof (16), the JSON object, and the blob. The proof is the first half of an HMAC-SHA-256,
+keyed by the run's nonce, over the direction, the frame's number in its direction and the rest of
+the frame. It detects foreign bytes between frames, and duplicated or missing frames.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, Dict, Iterator, Mapping, Tuple
 
 from catena.core.errors import LimitError, PeerError
 
-#: Of JSON and blob together.
+#: Maximum bytes of JSON and blob together.
 FRAME_LIMIT = 64 * 1024 * 1024
-#: What a login shell may print before a marker.
+#: Maximum bytes that a login shell may print before a marker.
 NOISE_LIMIT = 256 * 1024
 READY, NEED = "catena-ready", "catena-need"
 
@@ -31,7 +31,7 @@ Message = Tuple[Dict[str, Any], bytes]
 
 
 def marker(word: str, nonce: str) -> bytes:
-    """Return the line with which the program says *word* (READY, NEED)."""
+    """Return the line that announces *word* (READY, NEED)."""
     return f"{word} {nonce}\n".encode("ascii")
 
 
@@ -40,8 +40,8 @@ class Framer:
 
     Args:
         nonce: of this run, 64 hex digits.
-        master: whether this side is the master's.
-        limit: of JSON and blob of one frame, in bytes.
+        master: whether this side is the master.
+        limit: maximum bytes of JSON and blob of one frame.
     """
 
     def __init__(self, nonce: str, *, master: bool, limit: int = FRAME_LIMIT) -> None:
@@ -56,8 +56,8 @@ class Framer:
         """Return the next frame.
 
         Raises:
-            LimitError: it would be larger than the limit.
-            TypeError, ValueError: *message* is no JSON data.
+            LimitError: the frame would exceed the limit.
+            TypeError, ValueError: *message* is not JSON data.
         """
         text = json.dumps(message, separators=(",", ":"), allow_nan=True).encode("utf-8")
         if len(text) + len(blob) > self._limit:
@@ -67,11 +67,11 @@ class Framer:
         return b"".join((_HEAD.pack(len(text) + len(blob), len(text), proof), text, blob))
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Take bytes of the other side; yield each message that is whole now.
+        """Add bytes of the other side; yield each message that is now complete.
 
         Raises:
-            PeerError: not a frame, or not one of this run in its turn.
-            LimitError: the other side announces more than the limit.
+            PeerError: the bytes are not the next frame of this run.
+            LimitError: the other side announces a frame above the limit.
         """
         self._buffer += data
         while len(self._buffer) >= _HEAD.size:
@@ -96,9 +96,9 @@ class Framer:
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
-            raise PeerError("a frame that is no JSON") from None
+            raise PeerError("a frame's content is not JSON") from None
         if not isinstance(message, dict):
-            raise PeerError("a frame that is no JSON object")
+            raise PeerError("a frame's content is not a JSON object")
         return message, blob
 
     def _proof(self, way: bytes, number: int, text_size: int, text: bytes, blob: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """Dataclasses that cost nothing until they are used.
 
-The standard library writes and compiles six methods for each dataclass when its module is
-imported: with the hundred records of a short command that was a quarter of its whole time, for
-records of which it makes half, most of them once. Here all methods are shared, and a constructor
-is compiled for a class of which many instances are made. Types, rules and errors are those of
-`dataclasses`, whose own functions (`asdict`, `is_dataclass`, …) take these records too.
+The standard library generates and compiles six methods for each dataclass at import. With the
+hundred records of a short command that took a quarter of its time, although it uses half of them,
+mostly once. Here all methods are shared, and a constructor is compiled only for a class with many
+instances. Types, rules and errors are those of `dataclasses`, whose functions (`asdict`,
+`is_dataclass`, …) accept these records.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = [
     "replace",
 ]  # fmt: skip
 
-#: The fields of a record, on its class.
+#: Class attribute with the fields of a record.
 _FIELDS = "__catena_fields__"
-#: Returns what a record is compared by, on its class.
+#: Class attribute with the function that returns the values to compare.
 _COMPARED = "__catena_compared__"
-#: What `dataclasses` asks a class for.
+#: Class attribute that `dataclasses` reads.
 _STANDARD = "__dataclass_fields__"
-#: Instances whose fields are filled in one by one: as slow, together, as to compile.
+#: Number of instances without a compiled constructor, which together cost as much as compiling.
 _FEW = 30
 _OPTIONS = ("default", "default_factory", "repr", "compare", "metadata")
 
 if not TYPE_CHECKING:
 
     class MISSING:
-        """Stands for a default that is not there."""
+        """Stands for a missing default."""
 
     class Field:
         """One field of a record, as declared."""
@@ -62,20 +62,20 @@ if not TYPE_CHECKING:
             self.metadata = metadata or {}
 
     def field(**options: Any) -> Field:
-        """Return what a field is beside its type; see `dataclasses.field`."""
+        """Return a field's options; see `dataclasses.field`."""
         return Field(**options)
 
     def fields(record: Any) -> Tuple[Field, ...]:
-        """Return the fields of a record or its class, in order; also of a standard dataclass."""
+        """Return the fields of a record or its class, in order; also for a standard dataclass."""
         found = getattr(record, _FIELDS, None)
         return tuple(found.values()) if found is not None else _of_standard(record)
 
     def is_dataclass(record: Any) -> bool:
-        """Return whether this is a record or its class; also a standard dataclass."""
+        """Return whether *record* is a record or its class; also for a standard dataclass."""
         return hasattr(record, _FIELDS) or hasattr(record, _STANDARD)
 
     def asdict(record: Any) -> Dict[str, Any]:
-        """Return a record as a dict, with those in it; see `dataclasses.asdict`."""
+        """Return a record as a dict, nested records included; see `dataclasses.asdict`."""
         import dataclasses
 
         return dataclasses.asdict(record)
@@ -86,7 +86,7 @@ if not TYPE_CHECKING:
         return record.__class__(**{**given, **changes})
 
     def dataclass(cls: Optional[type] = None, *, frozen: bool = False) -> Any:
-        """Make a record of a class; see `dataclasses.dataclass`."""
+        """Make a class a record; see `dataclasses.dataclass`."""
 
         def make(cls: type) -> type:
             return _made(cls, frozen)
@@ -102,7 +102,7 @@ def _made(cls: type, frozen: bool) -> type:
     own = vars(cls)
     shared: Dict[str, Any] = {"__repr__": _shown, "__eq__": _equal, "__init__": _first_use(cls)}
     if frozen:
-        # A class that has its own __eq__ gets None as __hash__ from Python.
+        # Python sets __hash__ to None in a class that defines __eq__.
         if own.get("__hash__") is None:
             setattr(cls, "__hash__", _hashed)  # noqa: B010 - mypy takes it for a method
         shared.update(__setattr__=_no_change, __delattr__=_no_change)
@@ -115,7 +115,7 @@ def _made(cls: type, frozen: bool) -> type:
 
 
 def _collected(cls: type) -> Dict[str, Field[Any]]:
-    """Return the fields of a class by name, inherited ones first; its defaults become plain."""
+    """Return the fields of a class by name, inherited ones first; make its defaults attributes."""
     found: Dict[str, Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
         found.update(vars(base).get(_FIELDS, {}))
@@ -145,9 +145,9 @@ def _of_standard(record: Any) -> Tuple[Field[Any], ...]:
 
 
 def _first_use(cls: type) -> Callable[..., None]:
-    """Return a constructor that serves for some time, until it makes one that takes its place.
+    """Return a slow constructor that replaces itself by a compiled one after `_FEW` calls.
 
-    It does so, too, when the arguments are wrong: the real one says how.
+    It also does so for wrong arguments, because the compiled one raises the precise error.
     """
     left = _FEW
 
@@ -164,14 +164,14 @@ def _first_use(cls: type) -> Callable[..., None]:
 
 
 def prepare(*kinds: type) -> None:
-    """Compile the constructors of some records now: forks of this process will make many."""
+    """Compile the constructors of records now, before this process forks users of them."""
     for cls in kinds:
         if vars(cls)["__init__"].__module__ == __name__:
             setattr(cls, "__init__", _constructor(cls))  # noqa: B010 - mypy takes it for a method
 
 
 def _filled(self: Any, cls: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Give an instance its fields; False when the arguments don't fit."""
+    """Set an instance's fields; return False if the arguments do not fit."""
     declared = getattr(cls, _FIELDS)
     if len(args) > len(declared):
         return False
@@ -201,7 +201,8 @@ def _filled(self: Any, cls: Any, args: Tuple[Any, ...], kwargs: Mapping[str, Any
 def _constructor(cls: Any) -> Callable[..., None]:
     names: Dict[str, Any] = {"_MISSING": MISSING}
     frozen = cls.__setattr__ is _no_change
-    # Past the method that refuses changes: `object.__setattr__` takes twice as long.
+    # Write to __dict__ past the method that refuses changes; `object.__setattr__` is twice as
+    # slow.
     head, body = ["self"], ["_kept = self.__dict__"] if frozen else []
     for name, one in getattr(cls, _FIELDS).items():
         value = name
@@ -225,7 +226,7 @@ def _constructor(cls: Any) -> Callable[..., None]:
 
 
 class _Standard:
-    """Answers `dataclasses`, which asks a class for its fields, once it asks."""
+    """Returns a record's fields in the form that `dataclasses` expects, made at first use."""
 
     def __get__(self, record: Any, cls: type) -> Any:
         import dataclasses
@@ -236,7 +237,7 @@ class _Standard:
             known = {name: value for name, value in known.items() if value is not MISSING}
             spec.append((one.name, one.type, dataclasses.field(**known)))
         found = vars(dataclasses.make_dataclass(cls.__name__, spec))[_STANDARD]
-        # Making them costs milliseconds, and `dataclasses.replace` asks every time.
+        # Cache it: making it takes milliseconds, and `dataclasses.replace` reads it every time.
         setattr(cls, _STANDARD, found)
         return found
 
@@ -248,12 +249,12 @@ def _shown(self: Any) -> str:
 
 
 def _values(record: Any) -> Tuple[Any, ...]:
-    """Return what a record is compared by."""
+    """Return the values by which a record is compared."""
     cls = record.__class__
     found = vars(cls).get(_COMPARED)
     if found is None:
         names = [one.name for one in fields(cls) if one.compare]
-        # Without a name it would be none, with one alone it would return no tuple.
+        # attrgetter needs a name, and with only one it would not return a tuple.
         found = attrgetter(*names, "__class__", "__class__")
         setattr(cls, _COMPARED, found)
     values: Tuple[Any, ...] = found(record)

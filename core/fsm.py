@@ -29,43 +29,43 @@ E = TypeVar("E", bound=Enum)
 
 
 class Kind(str, Enum):
-    """What a state means for the thing that is in it."""
+    """What a state means for the subject of a life cycle."""
 
-    working = "working"  #: a program of ours is busy with it and will move it
+    working = "working"  #: a program of catena processes the subject and will move it on
     wait = "wait"  #: something outside must happen first: a message, a boot, a time
-    hold = "hold"  #: stopped on the way until a person lets it continue
-    failure = "failure"  #: stopped by an error; kept for another try
-    stable = "stable"  #: at rest; the way goes on with a new request
-    final = "final"  #: ended; nothing leads out
+    hold = "hold"  #: stopped until a person lets it continue
+    failure = "failure"  #: stopped by an error; kept for another attempt
+    stable = "stable"  #: at rest until a new request
+    final = "final"  #: ended; no transition leads out
 
 
 class Actor(str, Enum):
     """Who causes a transition."""
 
-    api = "api"  #: a person or program with a request
-    system = "system"  #: the master itself, also when it concludes something from a report
-    agent = "agent"  #: the minion or host that the thing is about
+    api = "api"  #: a person or program, by a request
+    system = "system"  #: the master, also when it concludes something from a report
+    agent = "agent"  #: the minion or host concerned
 
 
-#: Kinds in which a thing must be able to fail although nobody asks for it.
+#: Kinds of states that need a transition to failure without a request.
 _MAY_FAIL = frozenset({Kind.working, Kind.wait})
-#: Kinds in which a way may end. From every other state one of them must be reachable.
+#: Kinds of states at which a path may end; every other state must be able to reach one.
 _RESTS = frozenset({Kind.stable, Kind.failure, Kind.final})
-#: Kinds that a default target may have.
+#: Kinds of states that may be a default target.
 _GOALS = frozenset({Kind.stable, Kind.final})
 
 
 class TableError(CatenaError):
-    """A life cycle's table contradicts itself."""
+    """A life cycle's table is inconsistent."""
 
 
 class ActorError(NotAllowedError):
-    """An actor tried to cause a transition that the table allows to others only."""
+    """An actor tried to cause a transition reserved for others."""
 
 
 @dataclass(frozen=True)
 class Row(Generic[S, E]):
-    """One transition, who may cause it, and the sentence that licenses it."""
+    """One transition, who may cause it, and the reason for it."""
 
     source: S
     event: E
@@ -75,7 +75,7 @@ class Row(Generic[S, E]):
 
     @property
     def actors(self) -> Tuple[Actor, ...]:
-        """Return everybody who may cause this transition."""
+        """Return the actors who may cause this transition."""
         return self.actor if isinstance(self.actor, tuple) else (self.actor,)
 
 
@@ -83,17 +83,17 @@ class Machine(Generic[S, E]):
     """A checked, frozen life cycle.
 
     Args:
-        name: the thing that has this life cycle; used in errors.
+        name: what has this life cycle; used in errors.
         states: the kind of every member of the enumeration of states.
-        initial: the states in which a thing can begin.
+        initial: the possible first states.
         rows: the transitions.
         failures: the events that mean a failure. Each working and waiting state needs a row for
             one of them that the system or an agent causes.
         unfailing: states that need no such row, with the reason.
-        default_targets: for states that are on the way to a stable or final state, that state.
+        default_targets: for states on the way to a stable or final state, that state.
 
     Raises:
-        TableError: the table contradicts itself; the message names the state.
+        TableError: the table is inconsistent; the message names the state.
     """
 
     def __init__(
@@ -121,60 +121,72 @@ class Machine(Generic[S, E]):
         _check(self)
 
     def allows(self, state: S, event: E, actor: Optional[Actor] = None) -> bool:
-        """Return whether *event* may happen in *state*, and, if given, *actor* may cause it."""
+        """Return whether *event* may happen in *state* and, if given, if *actor* may cause it."""
         row = self.rows.get((state, event))
         return row is not None and (actor is None or actor in row.actors)
 
-    def next(self, state: S, event: E, actor: Optional[Actor] = None) -> S:
-        """Return where *event* takes a thing that is in *state*.
+    def next(self, state: S, event: E, actor: Actor) -> S:
+        """Return the state that *event* leads to from *state*.
 
         Args:
-            state: the state in which the thing is.
-            event: what happens to it.
-            actor: who causes it; None for readers of stored moves, which were checked before.
+            state: the current state.
+            event: what happens.
+            actor: who causes it.
 
         Raises:
             InvalidStateError: the table has no such row.
-            ActorError: the row is not for *actor*.
+            ActorError: the row is reserved for other actors.
         """
-        row = self.rows.get((state, event))
-        if row is None:
-            raise InvalidStateError(
-                f"{self.name}: {event.value!r} can't happen while {state.value!r}"
-            )
-        if actor is not None and actor not in row.actors:
+        row = self._row(state, event)
+        if actor not in row.actors:
             allowed = " or ".join(one.value for one in row.actors)
             raise ActorError(
-                f"{self.name}: {event.value!r} while {state.value!r} is for {allowed}, "
-                f"not for {actor.value}"
+                f"{self.name}: {event.value!r} in state {state.value!r} is for {allowed} only; "
+                f"{actor.value} may not cause it"
             )
         return row.target
 
-    def after(self, state: S, event: E, actor: Optional[Actor] = None) -> Optional[S]:
-        """Return where *event* takes a thing that is in *state*; None if it can't happen.
+    def after(self, state: S, event: E, actor: Actor) -> Optional[S]:
+        """Return the state that *event* leads to from *state*; None if the table has no such row.
 
         Raises:
-            ActorError: the row is not for *actor*.
+            ActorError: the row is reserved for other actors.
         """
         return self.next(state, event, actor) if (state, event) in self.rows else None
 
+    def replay(self, state: S, event: E) -> S:
+        """Return the state that a stored transition led to; its actor was checked before.
+
+        Raises:
+            InvalidStateError: the table has no such row.
+        """
+        return self._row(state, event).target
+
+    def _row(self, state: S, event: E) -> Row[S, E]:
+        row = self.rows.get((state, event))
+        if row is None:
+            raise InvalidStateError(
+                f"{self.name}: {event.value!r} is not possible in state {state.value!r}"
+            )
+        return row
+
     def is_final(self, state: S) -> bool:
-        """Return whether nothing leads out of *state*."""
+        """Return whether no transition leads out of *state*."""
         return self.states[state] is Kind.final
 
     def of_kind(self, *kinds: Kind) -> FrozenSet[S]:
-        """Return the states that are of one of *kinds*."""
+        """Return the states of one of *kinds*."""
         return frozenset(state for state, kind in self.states.items() if kind in kinds)
 
     def target_in(self, state: S, asked: Optional[S] = None) -> Optional[S]:
-        """Return the state that a thing is on its way to when it has entered *state*.
+        """Return the target of a subject that has entered *state*.
 
         Args:
             state: the state that was entered.
-            asked: the target that the request named instead of the default.
+            asked: the target named in the request instead of the default.
 
         Returns:
-            None where the way has ended: in a stable or final state.
+            None in a stable or final state, where the path has ended.
         """
         if self.states[state] in _GOALS:
             return None
@@ -185,7 +197,7 @@ class Machine(Generic[S, E]):
 
 
 def _check(machine: Machine[S, E]) -> None:
-    """Check everything that can be wrong with a table; raise TableError for the first finding."""
+    """Check a whole table; raise TableError for the first finding."""
     _check_names(machine)
     _check_ways(machine)
     _check_failures(machine)
@@ -205,7 +217,7 @@ def _check_names(machine: Machine[S, E]) -> None:
 
 
 def _check_ways(machine: Machine[S, E]) -> None:
-    """Check that each state is reached, and left as its kind says."""
+    """Check that each state is reachable, and that its rows fit its kind."""
     leads = _leads(machine)
     asked = {row.source for row in machine.rows.values() if Actor.api in row.actors}
     reached = _closure(machine.initial, leads)
@@ -221,7 +233,7 @@ def _check_ways(machine: Machine[S, E]) -> None:
 
 
 def _check_failures(machine: Machine[S, E]) -> None:
-    """Check that what works or waits can fail without a request."""
+    """Check that working and waiting states can fail without a request."""
     failing = {
         row.source
         for row in machine.rows.values()
@@ -247,7 +259,7 @@ def _check_default_targets(machine: Machine[S, E]) -> None:
 
 
 def _leads(machine: Machine[S, E]) -> Dict[S, Set[S]]:
-    """Return for each state those that one transition leads to."""
+    """Return the successors of each state."""
     leads: Dict[S, Set[S]] = {state: set() for state in machine.states}
     for row in machine.rows.values():
         leads[row.source].add(row.target)
@@ -255,7 +267,7 @@ def _leads(machine: Machine[S, E]) -> Dict[S, Set[S]]:
 
 
 def _closure(begin: Iterable[S], leads: Mapping[S, Iterable[S]]) -> FrozenSet[S]:
-    """Return all states that can be reached from *begin*, including it."""
+    """Return all states reachable from *begin*, including *begin*."""
     found = set(begin)
     left = list(found)
     while left:

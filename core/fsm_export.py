@@ -1,4 +1,4 @@
-"""Writes life cycles for people and for other programs: Mermaid, Graphviz (DOT) and JSON."""
+"""Writes life cycles as Mermaid, Graphviz (DOT) and JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from catena.core.fsm import Kind, Machine, Row
 
-#: How Graphviz draws a state of each kind.
+#: Graphviz shape of a state of each kind.
 _SHAPES = {
     Kind.working: "shape=box",
     Kind.wait: "shape=box, style=dashed",
@@ -33,7 +33,7 @@ def mermaid(machine: Machine[Any, Any]) -> str:
 def dot(machine: Machine[Any, Any]) -> str:
     """Return *machine* as a directed graph for Graphviz: `dot -Tsvg`.
 
-    The shape of a node shows the kind of the state, a bold border an initial state.
+    The shape of a node shows the kind of the state; a bold border marks an initial state.
     """
     lines = [f"digraph {_quoted(machine.name)} {{"]
     for state, kind in machine.states.items():
@@ -79,7 +79,7 @@ def _label(row: Row[Any, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return *text* as a string of the DOT language, which escapes only the quotation mark."""
+    """Return *text* as a quoted DOT string, in which only the quotation mark is escaped."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -1,8 +1,8 @@
-"""Large pieces of memory that are used again and again: kept by the C library, or given back.
+"""Settings of the C library's allocator for large blocks that are allocated repeatedly.
 
-A piece of a file is two megabytes in each of its forms. glibc asks the system for each anew and
-gives it back at once: 100 MB are 100 000 pages that are made, cleared and thrown away, a third of
-the time of who receives them. Other C libraries have no such call: there nothing is done.
+A piece of a file takes two megabytes in each of its forms. By default glibc maps each block anew
+and returns it at once. For 100 MB the kernel maps and clears 100 000 pages, which takes a third of
+the receiver's time. Other C libraries lack mallopt(); with them this module does nothing.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-#: `mallopt`'s names (malloc.h): what is so large that the system is asked for it alone, and how
-#: much that is free at an arena's end goes back at once.
+#: Parameters of `mallopt` (malloc.h): size from which a block is mapped separately, and free bytes
+#: at the end of an arena above which memory is returned at once.
 _M_MMAP_THRESHOLD = -3
 _M_TRIM_THRESHOLD = -1
 LARGE_BYTES = 4 * 1024 * 1024
 FREE_BYTES = 16 * 1024 * 1024
-#: What both are in a process that nobody has told otherwise (mallopt(3)).
+#: Default of both parameters in bytes (mallopt(3)).
 _USUAL_BYTES = 128 * 1024
 
 
 def keep_large() -> None:
-    """Let what large pieces leave be used by the next ones, from now on."""
+    """Let freed large blocks be reused from now on, instead of returned to the system."""
     _set(LARGE_BYTES, FREE_BYTES)
 
 
 @contextmanager
 def large_kept() -> Iterator[None]:
-    """Do so while something large comes piece by piece; what it leaves goes back at the end."""
+    """Do so during the block, for a large transfer in pieces; return free memory at its end."""
     keep_large()
     try:
         yield

@@ -1,13 +1,14 @@
-"""The grammars of names that travel, and the maker of job ids.
+"""The grammars of names that are sent or stored, and the maker of job ids.
 
-Each name is checked where it enters (wire, command line, file) and carried as a NewType
-afterwards, so that a path, a query or a log line never sees an unchecked one.
+Each name is checked where it enters (wire, command line, file) and then carried as a NewType, so
+that no path, query or log line contains an unchecked one.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Callable, NewType
 
 from catena.core.errors import UsageError
@@ -20,7 +21,7 @@ Jid = NewType("Jid", str)
 _MINION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}\Z")
 _MACHINE_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _JID = lazy_pattern(r"[0-9]{20}\Z")
-#: The first year of a job id: no clock of a host reads less than the epoch.
+#: First year of a job id: no host's clock shows a time before the epoch.
 _FIRST_YEAR = 1970
 _REQUEST_KEY = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}\Z")
 _LABEL_LIMIT = 256
@@ -31,9 +32,12 @@ class BadNameError(UsageError):
 
 
 def minion_id(text: str) -> MinionId:
-    """Return *text* as a minion id; raise BadNameError unless it is one.
+    """Return *text* as a minion id.
 
     The grammar is a letter or digit, then up to 252 letters, digits, dots, hyphens, underscores.
+
+    Raises:
+        BadNameError: *text* does not follow it.
     """
     if not _MINION_ID.match(text):
         raise BadNameError(
@@ -54,7 +58,7 @@ def jid(text: str) -> Jid:
     """Return *text* as a job id: a UTC time since 1970 as 20 digits, YYYYMMDDhhmmssffffff.
 
     Raises:
-        BadNameError: *text* is not 20 digits, or the digits are no time.
+        BadNameError: *text* is not 20 digits, or the digits are not a time.
     """
     if not is_jid(text):
         raise BadNameError(
@@ -65,20 +69,25 @@ def jid(text: str) -> Jid:
 
 def is_jid(text: str) -> bool:
     """Return whether *text* is a job id."""
-    if not _JID.match(text):
-        return False
+    return _JID.match(text) is not None and _is_time(text)
+
+
+# Each return of a job brings the same jid; the digits are bounded before they are kept.
+@lru_cache(maxsize=1024)
+def _is_time(digits: str) -> bool:
+    """Return whether 20 digits are a time since 1970."""
     try:
-        jid_time(text)
+        jid_time(digits)
     except ValueError:
         return False
     return True
 
 
 def jid_time(text: str) -> datetime:
-    """Return the time that a job id of 20 digits names, in UTC.
+    """Return the UTC time in a job id of 20 digits.
 
     Raises:
-        ValueError: the digits are no time since 1970.
+        ValueError: the digits are not a time since 1970.
     """
     year = int(text[:4])
     if year < _FIRST_YEAR:
@@ -94,16 +103,19 @@ def jid_at(moment: datetime) -> Jid:
 
 
 def label(text: str) -> str:
-    """Return *text* as a chain label: 1 to 256 printable characters, no spaces at the ends."""
+    """Return *text* as a chain label: 1 to 256 printable characters without outer spaces."""
     if not 0 < len(text) <= _LABEL_LIMIT or not text.isprintable() or text != text.strip():
         raise BadNameError(f"{text[:80]!r} is not a label: 1 to 256 printable characters")
     return text
 
 
 def request_key(text: str) -> str:
-    """Return *text* as the key of a client's request; raise BadNameError unless it is one.
+    """Return *text* as the key of a client's request.
 
     The grammar is a letter or digit, then up to 127 letters, digits, and `.` `_` `:` `/` `-`.
+
+    Raises:
+        BadNameError: *text* does not follow it.
     """
     if not _REQUEST_KEY.match(text):
         raise BadNameError(
@@ -114,12 +126,12 @@ def request_key(text: str) -> str:
 
 
 class JidFactory:
-    """Makes job ids that grow and never repeat within one process.
+    """Makes job ids that increase and never repeat within one process.
 
     Args:
-        now: the wall clock, as an aware datetime.
-        last: the highest jid already used; a restarted master passes the store's, so that a clock
-            that went back can't bring a jid twice. Text that is no jid is ignored.
+        now: returns the wall clock as an aware datetime.
+        last: the highest jid in use. A restarted master passes the highest one of its store, so
+            that no jid repeats after the clock was set back. An invalid jid is ignored.
     """
 
     def __init__(self, now: Callable[[], datetime], last: str = "") -> None:
@@ -132,7 +144,7 @@ class JidFactory:
         """Return the next job id, in UTC."""
         text = jid_at(self._now())
         if text <= self._last:
-            # After the last microsecond of the calendar there is no next: the clock decides.
+            # The last microsecond of the calendar has no successor; then use the clock.
             with suppress(OverflowError):
                 text = jid_at(jid_time(self._last) + timedelta(microseconds=1))
         self._last = text

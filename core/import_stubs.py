@@ -1,7 +1,7 @@
-"""Modules that a library imports at once, and a short command never needs.
+"""Placeholders for modules that a library imports but a short command never uses.
 
-While the library is imported, a stand-in has their place. It loads the module for good when
-something of it is asked for, by the interpreter's own import and its locks.
+A placeholder takes the module's place while the library is imported. At the first use of an
+attribute it loads the real module through Python's own import and its locks.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Iterator
 
 
 class StandIn(ModuleType):
-    """Has a module's place until something of it is asked for that was not given here.
+    """Takes a module's place until an attribute is used that was not given here.
 
     Args:
         name: of the module.
-        given: what it has at once, by name.
+        given: attributes that are available without loading the module.
     """
 
     def __init__(self, name: str, **given: Any) -> None:
@@ -26,8 +26,8 @@ class StandIn(ModuleType):
         vars(self).update(given)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the module has under that name."""
-        # Python's import asks a module for its __spec__, and would take the stand-in for good.
+        """Load the module and return its attribute *name*."""
+        # Python's import reads __spec__; answering would make the placeholder permanent.
         if name.startswith("__"):
             raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
@@ -39,7 +39,7 @@ class StandIn(ModuleType):
 
 @contextmanager
 def standing_in(*modules: StandIn) -> Iterator[None]:
-    """Let stand-ins be imported instead of their modules, where these aren't loaded yet."""
+    """Let placeholders be imported instead of their modules, unless those are loaded already."""
     made = {one.__name__: one for one in modules if one.__name__ not in sys.modules}
     sys.modules.update(made)
     try:

@@ -1,8 +1,8 @@
-"""Records that are imported from their file when they are first asked for.
+"""Records that are imported from their file at first use.
 
-Defining a frozen dataclass costs a third of a millisecond, and a command line needs four of the
-sixty that travel. A package of records has one of these as its `record`, and its module-level
-`__getattr__` (PEP 562) calls it, so that `from package import Name` reads as ever.
+Defining a frozen dataclass takes a third of a millisecond, and a command line needs four of the
+sixty records of the wire. A package of records assigns a LazyRecords to `record`, and its
+module-level `__getattr__` (PEP 562) calls it, so that `from package import Name` works as usual.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class LazyRecords:
 
     Args:
         package: dotted name of the package.
-        homes: file of the package -> names of its records, separated by spaces.
+        homes: module of the package -> names of its records, separated by spaces.
     """
 
     def __init__(self, package: str, homes: Mapping[str, str]) -> None:
@@ -25,7 +25,7 @@ class LazyRecords:
         self._loaded: Dict[str, Type[Any]] = {}
 
     def __call__(self, name: str) -> Type[Any]:
-        """Return the record of that name; raise AttributeError when there is none."""
+        """Return the record *name*; raise AttributeError if there is none."""
         if name not in self._loaded:
             home = self._home_of.get(name)
             if home is None:
@@ -35,7 +35,7 @@ class LazyRecords:
 
 
 class LazyModule:
-    """A module that is imported when something of it is first asked for.
+    """A module that is imported at the first use of an attribute.
 
     Args:
         name: its dotted name.

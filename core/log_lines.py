@@ -1,4 +1,4 @@
-"""Lines of a log: one per record, nothing in them that a terminal obeys."""
+"""Log lines: one per record, without control characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 
 class LineFormatter(logging.Formatter):
-    """Escapes control characters: names and texts of minions are in the lines."""
+    """Escapes control characters, because names and texts of minions appear in the lines."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return *record* as one printable line; a traceback keeps its lines, indented."""

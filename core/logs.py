@@ -1,7 +1,7 @@
-"""Loggers that import `logging` when there is something to say.
+"""Loggers that import `logging` only when there is something to log.
 
-To import it takes a twentieth of a short command, and 0.7 MB of a process that stays; most of them
-end without a word. Whoever wants to read what is said sets it up with `logging` itself.
+The import takes a twentieth of a short command's time, and 0.7 MB of a long-running process. Most
+processes log nothing. A process that wants to see log lines configures `logging` itself.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     import logging
 
-#: What nobody hears in a process in which nobody has set `logging` up.
+#: Levels that are dropped while `logging` is not configured.
 _QUIET = frozenset({"debug", "info"})
 
 
@@ -29,9 +29,9 @@ class _Logger:
 
 
 def _unheard(*_: Any, **__: Any) -> None:
-    """Say nothing."""
+    """Drop a log record."""
 
 
 def logger(name: str) -> logging.Logger:
-    """Return what stands for `logging.getLogger(name)`."""
+    """Return a lazy replacement for `logging.getLogger(name)`."""
     return cast("logging.Logger", _Logger(name))

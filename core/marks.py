@@ -1,7 +1,7 @@
-"""Marks of functions that must be known where the function itself is not imported.
+"""Marks of functions that are needed where the function itself is not imported.
 
-The agent's daemon and the master decide by them and never load a function's module. They repeat
-what the function's own `FunctionMark` says; a test compares both.
+The agent's daemon and the master never load a function's module. These sets repeat the function's
+own `FunctionMark`; a test compares both.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from catena.core import chain_calls
 #: Functions that run one at a time on a minion (`FunctionMark.queued`).
 QUEUED = frozenset(
     {
-        chain_calls.START,
-        chain_calls.RESUME,
+        *chain_calls.RUN_ACTIONS,
         *(
             f"state.{name}"
             for name in (
@@ -22,9 +21,9 @@ QUEUED = frozenset(
         ),
     }
 )
-#: Functions that go on at what their journal says when they are called again after a crash
-#: (`FunctionMark.resumable`). Any other job begins once.
-RESUMABLE = frozenset({chain_calls.START, chain_calls.RESUME})
+#: Functions that continue from their journal when they are called again after a crash
+#: (`FunctionMark.resumable`). Any other job starts only once.
+RESUMABLE = chain_calls.RUN_ACTIONS
 
 
 def is_resumable(fun: str) -> bool:

@@ -1,7 +1,6 @@
-"""Nested data: looking into it by a path of names (`a:b:0`), copying and merging it.
+"""Nested data: lookup by a path of names (`a:b:0`), copies and merges.
 
-The one place for what grains.get, pillar.get, config.get, the pillar's files, slsutil.merge and
-the filters do with mappings and lists.
+grains.get, pillar.get, config.get, pillar files, slsutil.merge and the filters all use it.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ Data = Dict[str, Any]
 
 
 def traverse(data: Any, path: str, default: Any = None, delimiter: str = DELIMITER) -> Any:
-    """Return what lies at *path* ("a:b:0") in nested mappings and lists, or *default*.
+    """Return the value at *path* ("a:b:0") in nested mappings and lists, or *default*.
 
-    A whole key that contains the delimiter wins. In a list a number is a position; any other name
-    is looked for in the mappings that the list holds, as in Salt. Without a delimiter the path is
-    one name.
+    A key that itself contains the delimiter takes precedence. In a list a number is an index; any
+    other name is looked up in the mappings that the list contains, as in Salt. With an empty
+    delimiter the path is one name.
     """
     text = str(path)
     if isinstance(data, Mapping) and text in data:
@@ -39,7 +38,7 @@ def _step(data: Any, name: str) -> Any:
     if isinstance(data, Mapping):
         if name in data:
             return data[name]
-        # Keys that YAML made numbers of; a path is text.
+        # YAML turns some keys into numbers, but a path is text.
         number = int(name) if name.lstrip("-").isdecimal() else None
         return data.get(number, MISSING) if number is not None else MISSING
     if isinstance(data, (list, tuple)):
@@ -53,7 +52,7 @@ def _step(data: Any, name: str) -> Any:
 
 
 def set_at(data: Data, path: str, value: Any, delimiter: str = DELIMITER) -> None:
-    """Set what lies at *path* in *data*, making mappings on the way."""
+    """Set the value at *path* in *data*; create missing mappings."""
     *above, last = path.split(delimiter) if delimiter else [path]
     for name in above:
         inner = data.get(name)
@@ -77,9 +76,10 @@ def _plain(value: Any) -> Any:
 
 
 def laid_over(base: Any, other: Any, lists: bool = False) -> Any:
-    """Return a copy of *other* laid over *base*: mappings deep, lists replaced or appended.
+    """Return a copy of *base* with *other* merged over it.
 
-    Where one of them is no mapping (or, with *lists*, no list), *other* is the answer.
+    Mappings are merged recursively; lists are replaced, or appended with *lists*. If one of the
+    two is not a mapping (or a list, with *lists*), the result is *other*.
     """
     if isinstance(base, Mapping) and isinstance(other, Mapping):
         return copy.deepcopy(recurse(base, other, lists))
@@ -89,19 +89,19 @@ def laid_over(base: Any, other: Any, lists: bool = False) -> Any:
 
 
 def merge(first: Mapping[str, Any], second: Mapping[str, Any], strategy: str, lists: bool) -> Data:
-    """Return *second* joined to *first*; neither is changed.
+    """Return *first* and *second* merged; neither is changed.
 
     Args:
-        first: what came earlier.
-        second: what comes later; it wins where both have a plain value.
-        strategy: "smart" and "recurse" join mappings at every depth; "overwrite" replaces whole
-            top-level keys, and so does "aggregate" (what yamlex marks for joining does not come
-            here); "list" keeps the values of both in a list; "none" is, as in Salt, what the
-            default is, but never appends lists.
+        first: the earlier data.
+        second: the later data, whose plain values take precedence.
+        strategy: "smart" and "recurse" merge mappings at every depth. "overwrite" replaces whole
+            top-level keys, and so does "aggregate" (yamlex's marks are not supported here). "list"
+            keeps the values of both in a list. "none" is like "smart" but, as in Salt, never
+            appends lists.
         lists: append lists instead of replacing them (`pillar_merge_lists`).
 
     Raises:
-        ConfigError: no such strategy.
+        ConfigError: *strategy* does not exist.
     """
     if strategy not in STRATEGIES:
         raise ConfigError(unknown("merging strategy", strategy, STRATEGIES))
@@ -109,7 +109,7 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any], strategy: str, li
 
 
 def recurse(first: Mapping[str, Any], second: Mapping[str, Any], lists: bool = False) -> Data:
-    """Return both joined: mappings at every depth, lists appended or replaced, else the later."""
+    """Return both merged: mappings at every depth, lists appended or replaced, else *second*."""
     joined = dict(first)
     for key, value in second.items():
         old = joined.get(key)
@@ -123,7 +123,7 @@ def recurse(first: Mapping[str, Any], second: Mapping[str, Any], lists: bool = F
 
 
 def append_new(first: List[Any], second: List[Any]) -> List[Any]:
-    """Return *first* with those items of *second* that it lacks."""
+    """Return *first* plus those items of *second* that it lacks."""
     return [*first, *(item for item in second if item not in first)]
 
 

@@ -1,6 +1,6 @@
-"""Regular expressions that are compiled when they are first used.
+"""Regular expressions that are compiled at their first use.
 
-A module has several of them and a short command needs few: to compile all was a tenth of its time.
+A short command uses few of a module's patterns; compiling all took a tenth of its time.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ class _Later:
 
     def __getattr__(self, name: str) -> Any:
         text, flags = self._made
-        # `re` keeps what it has compiled. The method stays here: this is asked for once.
+        # `re` caches the compiled pattern. The bound method is stored on the instance, so this
+        # runs once.
         found = getattr(re.compile(text, flags), name)
         setattr(self, name, found)
         return found
 
 
 def lazy_pattern(text: AnyStr, flags: Union[int, re.RegexFlag] = 0) -> re.Pattern[AnyStr]:
-    """Return what stands for `re.compile(text, flags)`, as far as its methods go."""
+    """Return a lazy replacement for `re.compile(text, flags)`, which has its methods only."""
     return cast("re.Pattern[AnyStr]", _Later(text, flags))

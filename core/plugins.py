@@ -1,8 +1,8 @@
 """Typed registries, and the marks that make a function callable by name.
 
-Built-ins are found in a literal index (name -> module path) and imported on first use: a scan of
-folders would cost a command line its whole budget. Entry points are for third parties and are read
-only when a name is not built in.
+Built-ins are listed in a literal index (name -> module path) and imported at first use, because
+scanning folders would make a command line too slow. Entry points are for third parties and are
+read only for names that are not built in.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ BUILT_IN = "built in"
 
 @dataclass(frozen=True)
 class FunctionMark:
-    """What a marked function says of itself."""
+    """Properties of a callable function."""
 
-    #: Name after the dot, where Python forbids it as an identifier ("list", "apply").
+    #: Name after the dot, if it is not a valid Python identifier ("list", "apply").
     name: str = ""
-    #: Read-only and instant: may run inside the daemon, with no process of its own.
+    #: Read-only and instant: may run inside the daemon without a job process.
     inline: bool = False
-    #: Changes nothing on the host: never queued behind state runs, needs no scope of its own.
+    #: Changes nothing on the host: never queued behind state runs, and needs no systemd scope.
     reads: bool = False
     #: One at a time per minion, in a visible queue (state runs).
     queued: bool = False
-    #: Outputter that shows the value best.
+    #: Name of the outputter that suits the value.
     out: str = ""
-    #: Failed when the value is this kind of false: "" never, "bool" False, "states" Salt's dict.
+    #: Which values count as failed: "" none, "bool" False, "states" Salt's dict with a failed
+    #: state.
     fails: str = ""
-    #: Leaves the process in which it runs as it was: the next job may run there.
+    #: Leaves its process unchanged, so the next job may reuse it.
     clean: bool = False
-    #: Called again after a crash it goes on at what its journal says; others are called once.
+    #: Continues from its journal when it is called again after a crash; others are called once.
     resumable: bool = False
 
 
@@ -84,22 +85,22 @@ def function(
     return mark
 
 
-#: A state whose mark wants this is given its low chunk, as a dict.
+#: Name for `StateMark.wants` with which a state function receives its low chunk as a dict.
 LOW = "__low__"
 
 
-#: Takes a context, and the name and the arguments of each of several states of a function.
+#: Takes a context, and the name and arguments of each of several states of one function.
 LookAhead = Callable[[Any, Sequence[Tuple[str, Mapping[str, Any]]]], ContextManager[None]]
 
 
 @dataclass(frozen=True)
 class StateMark:
-    """What a marked state function says of itself."""
+    """Properties of a state function."""
 
     name: str = ""
-    #: Compiler keywords that the function wants to see itself (Salt passes none by default).
+    #: Compiler keywords that the function receives (Salt passes none by default).
     wants: tuple[str, ...] = ()
-    #: Is shown what stands in a row, and is open until all of it has run.
+    #: Context manager around consecutive states of this function, called with all of them.
     ahead: Optional[LookAhead] = None
 
 
@@ -116,7 +117,7 @@ def state(
 
 
 class _Unshown:
-    """Stands for a default that has no readable form."""
+    """Stands for a default without a readable form."""
 
     def __repr__(self) -> str:
         return "…"
@@ -129,12 +130,12 @@ def _readable(param: inspect.Parameter) -> inspect.Parameter:
 
 @dataclass(frozen=True)
 class Plugin:
-    """One callable of a kind, with where it came from."""
+    """A callable of some kind, with its origin."""
 
     name: str
     call: Callable[..., Any]
     mark: Any
-    #: "built in", an entry point's distribution, or a salt:// path of a custom file.
+    #: "built in", the distribution of an entry point, or the salt:// path of a custom file.
     origin: str = BUILT_IN
 
     def parameters(self) -> Tuple[Parameter, ...]:
@@ -142,21 +143,21 @@ class Plugin:
         return parameters(self.call)[1:]
 
     def signature(self) -> inspect.Signature:
-        """Return its signature without the context, for people to read."""
+        """Return its signature without the context, for display."""
         import inspect
 
         found = inspect.signature(self.call)
         return found.replace(parameters=list(found.parameters.values())[1:])
 
     def usage(self) -> str:
-        """Return its arguments as people read them: names and defaults, no types."""
+        """Return its arguments for display: names and defaults without types."""
         import inspect
 
         found = [_readable(param) for param in self.signature().parameters.values()]
         return str(inspect.Signature(found))
 
     def doc(self) -> str:
-        """Return its docstring, or an empty string."""
+        """Return its docstring, or ""."""
         import inspect
 
         return inspect.getdoc(self.call) or ""
@@ -179,9 +180,9 @@ def _mark_of(member: Any) -> Any:
 
 @cache
 def built_in(path: str, prefix: str, kind: type) -> Mapping[str, Plugin]:
-    """Return what `marked` does, of the module *path*, which does not change once it is imported.
+    """Return the result of `marked` for module *path*, cached since a module does not change.
 
-    A process that runs one job after the other looks through a module once.
+    A process that runs many jobs thus scans a module once.
     """
     return marked(import_module(path), prefix, kind)
 
@@ -190,11 +191,11 @@ class Registry:
     """The plug-ins of one kind, loaded by the part of the name before the dot.
 
     Args:
-        kind: what they are called in messages ("function", "state").
-        index: module name -> dotted path of the Python module that holds it.
+        kind: name of the kind in messages ("function", "state").
+        index: module name -> dotted path of the Python module.
         mark: FunctionMark or StateMark.
-        late: asked for a whole module (name -> plug-ins) that the index lacks or overrides:
-            custom files and entry points. Custom files win over built-ins, as in Salt.
+        late: returns a whole module (name -> plug-ins) that the index lacks or that overrides it:
+            custom files and entry points. Custom files override built-ins, as in Salt.
     """
 
     def __init__(
@@ -211,7 +212,7 @@ class Registry:
         self._loaded: Dict[str, Mapping[str, Plugin]] = {}
 
     def module(self, prefix: str) -> Mapping[str, Plugin]:
-        """Return the plug-ins of module *prefix* by full name; empty when there is none."""
+        """Return the plug-ins of module *prefix* by full name; empty if there is none."""
         if prefix not in self._loaded:
             found: Optional[Mapping[str, Plugin]] = self._late(prefix) if self._late else None
             if found is None:
@@ -221,7 +222,7 @@ class Registry:
         return self._loaded[prefix]
 
     def refusal(self, prefix: str) -> str:
-        """Return why module *prefix* is there and gives nothing, or an empty text."""
+        """Return why the existing module *prefix* provides nothing, or ""."""
         return ""
 
     def __contains__(self, name: str) -> bool:
@@ -234,16 +235,16 @@ class Registry:
             raise NotFoundError(unknown(self.kind, name, self.names())) from None
 
     def names(self) -> list[str]:
-        """Return every name, which imports every built-in module: for messages and docs only."""
+        """Return every name; only for messages and docs, since it imports all built-in modules."""
         return sorted(name for prefix in self.prefixes() for name in self.module(prefix))
 
     def prefixes(self) -> list[str]:
-        """Return the module names that are known without importing anything."""
+        """Return the module names that are known without an import."""
         return sorted({*self._index, *(name for name, found in self._loaded.items() if found)})
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def forget(self) -> None:
-        """Load late plug-ins anew on their next use (after saltutil.sync_*)."""
+        """Reload late plug-ins at their next use (after saltutil.sync_*)."""
         self._loaded.clear()

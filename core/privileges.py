@@ -1,4 +1,4 @@
-"""What a daemon gives up at its start: root, and files that others may read."""
+"""Privileges that a daemon drops at its start: root, and files that others may read."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import pwd
 
 from catena.core.errors import ConfigError
 
-#: Umask of the daemons, whoever started them: their files are closed to group and others.
+#: Umask of the daemons: group and others have no access to their files.
 PRIVATE_UMASK = 0o077
-#: Umask of jobs, as in Salt: cmd.run and states make files that others may read.
+#: Umask of jobs, as in Salt: others may read files made by cmd.run and states.
 JOB_UMASK = 0o022
 
 
 def keep_files_private() -> None:
-    """Deny group and others every file that this process and its children make from now on."""
+    """Deny group and others access to files that this process and its children will create."""
     os.umask(PRIVATE_UMASK)
 
 
 def become(user: str) -> None:
-    """Give up root for *user* (config `user`), its groups too; nothing where this is not root.
+    """Switch from root to *user* (config `user`) and its groups; do nothing if not root.
 
     Raises:
-        ConfigError: there is no such user.
+        ConfigError: the user does not exist.
     """
     try:
         entry = pwd.getpwnam(user)

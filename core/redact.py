@@ -1,4 +1,4 @@
-"""Keeping secrets out of logs, events and printed pillar."""
+"""Hides secrets in logs, events and printed pillar."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, List, Mapping, Sequence
 
 from catena.core.patterns import lazy_pattern
 
-#: What stands in the place of a hidden value (Salt's mask, which people's tools know).
+#: Replacement for a hidden value (Salt's mask, which users' tools recognise).
 MASK = "**********"
 
 _DEPTH_LIMIT = 100
@@ -18,18 +18,17 @@ _SECRET_NAME = lazy_pattern(
 )
 
 
-#: Arguments whose whole value is hidden: what a command is given to keep it off its command line,
-#: and pillar.
+#: Arguments that are hidden completely: data kept off a command's command line, and pillar.
 _SECRET_ARGUMENTS = frozenset({"env", "stdin", "pillar"})
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value called *name* should not be shown."""
+    """Return whether a value called *name* must be hidden."""
     return bool(_SECRET_NAME.search(name))
 
 
 def mask(data: Any) -> Any:
-    """Return *data* with every value hidden but nulls; keys and shape stay (pillar.items)."""
+    """Return *data* with every value but null hidden; keys and structure stay (pillar.items)."""
     if isinstance(data, Mapping):
         return {key: mask(value) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
@@ -38,7 +37,7 @@ def mask(data: Any) -> Any:
 
 
 def hide_named(data: Any, depth: int = 0) -> Any:
-    """Return *data* with the values of secret-sounding keys hidden, for logs and events."""
+    """Return *data* with the values of keys that sound secret hidden, for logs and events."""
     if depth > _DEPTH_LIMIT:
         return MASK
     if isinstance(data, Mapping):
@@ -54,7 +53,7 @@ def hide_named(data: Any, depth: int = 0) -> Any:
 
 
 def hide_arguments(values: Sequence[Any]) -> List[Any]:
-    """Return a call's arguments for events and lists; keywords stand in mappings among them."""
+    """Return a call's arguments without secrets; mappings among them are keyword arguments."""
     return [_hide_argument(value) for value in values]
 
 

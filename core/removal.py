@@ -1,4 +1,4 @@
-"""Removes whatever stands at a path, durably; links are not followed, mounts are not entered."""
+"""Durable removal of a path; it does not follow links or enter mounted file systems."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from catena.core.errors import CatenaError
 from catena.core.files import AnyPath, sync_folder
 
 _MOUNTS = "/proc/self/mountinfo"
-#: Column of a mount point in it.
+#: Column of the mount point in /proc/self/mountinfo.
 _MOUNT_POINT = 4
 
 
 class CannotRemoveError(CatenaError):
-    """Something can't be removed; the message says why, and what makes it possible."""
+    """A path cannot be removed; the message gives the reason and the remedy."""
 
 
 def remove_entry(path: AnyPath) -> None:
-    """Remove the file, link, pipe, socket, device or folder at *path*, if there is one.
+    """Remove the file, link, pipe, socket, device or folder at *path*, if it exists.
 
-    A link is removed, never what it points to.
+    A link is removed, never its target.
 
     Raises:
         CannotRemoveError: it is immutable, its file system is read-only, or something is mounted
@@ -60,13 +60,13 @@ def _refuse_mounts(folder: Path) -> None:
 
 
 def _mount_points() -> List[str]:
-    """Return where file systems are mounted; [] on a host that does not say."""
+    """Return the mount points of this host; [] if they are unknown."""
     try:
         lines = Path(_MOUNTS).read_bytes().splitlines()
     except FileNotFoundError:
         return []
     columns = (line.split() for line in lines)
-    # Spaces and the like are written as \040.
+    # The kernel escapes spaces and similar characters, as \040.
     points = (c[_MOUNT_POINT] for c in columns if len(c) > _MOUNT_POINT)
     return [point.decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
             for point in points]  # fmt: skip
@@ -90,6 +90,6 @@ def _cure(path: Path, number: object) -> str:
 
 
 def _mount_point_of(path: Path) -> str:
-    """Return where the file system of *path* is mounted."""
+    """Return the mount point of the file system of *path*."""
     above = {str(folder) for folder in path.parents}
     return max((point for point in _mount_points() if point in above), key=len, default="/")

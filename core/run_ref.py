@@ -1,4 +1,4 @@
-"""The name of one run of a chain on a host, as master and minion say it to each other."""
+"""The name of one run of a chain on a host, as used between master and minion."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, Dict, Mapping, Optional
 
 from catena.core.frozen import dataclass
 
-#: A minion's answer about a run of which it has neither a journal nor a resume file.
+#: A minion's answer about a run for which it has neither a journal nor a resume file.
 UNKNOWN = "unknown"
-#: Above every chain number and epoch that a store counts up to.
+#: Greater than every chain number and epoch in a store.
 _LIMIT = 2**63
 
 
@@ -17,13 +17,13 @@ class RunRef:
     """One run of a chain."""
 
     chain_id: int
-    #: Which run: it grows with every retry and cancellation. None: any run of the chain.
+    #: Identifies the run; increases with every retry and cancellation. None: any run of the chain.
     epoch: Optional[int] = None
 
     def covers(self, chain_id: int, epoch: int) -> bool:
-        """Return whether an order to forget this run is about the run of *epoch*, too.
+        """Return whether an order to forget this run includes the run of *epoch*.
 
-        It is about older runs of the same chain, and never about a newer one.
+        It includes older runs of the same chain, but never a newer one.
         """
         return chain_id == self.chain_id and (self.epoch is None or epoch <= self.epoch)
 
@@ -36,30 +36,30 @@ class RunRef:
 
 
 def named(data: Mapping[str, Any]) -> Optional[RunRef]:
-    """Return the run that untrusted *data* names, or None where it names none.
+    """Return the run that untrusted *data* names, or None if it names none.
 
     Args:
-        data: with `actionchain_id` and `epoch`, as a resume file or a job's arguments have them.
+        data: with `actionchain_id` and `epoch`, as in a resume file or a job's arguments.
     """
     chain_id, epoch = data.get("actionchain_id"), data.get("epoch")
-    # A bool is an int in Python.
+    # In Python bool is a subclass of int.
     if type(chain_id) is not int or type(epoch) is not int:
         return None
     return RunRef(chain_id, epoch) if 0 < chain_id < _LIMIT and 0 < epoch < _LIMIT else None
 
 
 def not_resumed(run: RunRef, state: str, why: str) -> Dict[str, Any]:
-    """Return the value of a resume that ran nothing.
+    """Return the result of a resume that ran nothing.
 
     Args:
-        run: the run that it was about.
-        state: the run's state on the minion (`runtime.chain_record.ChainState`), or UNKNOWN.
-        why: for people.
+        run: the run to resume.
+        state: the run's state on the minion (`runtime.chain_record.HostChainState`), or UNKNOWN.
+        why: the reason, for people.
     """
     found: Dict[str, Any] = {"not_resumed": why, "actionchain_id": run.chain_id, "state": state}
     return {**found, "epoch": run.epoch} if run.epoch else found
 
 
 def not_here(run: RunRef) -> Dict[str, Any]:
-    """Return the value of a resume of a run that this minion does not know."""
+    """Return the result of a resume of a run that this minion does not know."""
     return not_resumed(run, UNKNOWN, f"{run} is not known on this minion")

@@ -1,7 +1,7 @@
-"""What a function takes, read from the function itself.
+"""Parameters of a function, read from its code object.
 
-`inspect` says it of anything that can be called, but what it imports (a parser of Python, a
-disassembler) is a tenth of a short job. Here it is only asked about what is no plain function.
+`inspect` does this for any callable, but its imports (Python's parser and disassembler) take a
+tenth of a short job. Here it is used only for callables that are not plain functions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Tuple
 
 from catena.core.frozen import dataclass
 
-#: Stands for the default of a parameter that has none.
+#: Stands for the default of a parameter without one.
 REQUIRED: Any = type("Required", (), {"__repr__": lambda _: "REQUIRED"})()
 
 _MANY = 0x04
@@ -23,17 +23,17 @@ class Parameter:
     """One parameter of a function."""
 
     name: str
-    #: Takes an argument by its place.
+    #: Accepts a positional argument.
     by_place: bool
-    #: Takes an argument by its name.
+    #: Accepts a keyword argument.
     by_name: bool
-    #: Takes any number: it is *args (by place) or **kwargs (by name).
+    #: Accepts any number of arguments: *args (positional) or **kwargs (keyword).
     many: bool = False
     default: Any = REQUIRED
 
     @property
     def is_required(self) -> bool:
-        """Whether a call without it fails."""
+        """Return whether a call without it fails."""
         return self.default is REQUIRED and not self.many
 
 
@@ -41,8 +41,8 @@ def parameters(call: Callable[..., Any]) -> Tuple[Parameter, ...]:
     """Return the parameters of *call*, in order.
 
     Raises:
-        TypeError: it can't be called.
-        ValueError: it does not tell.
+        TypeError: *call* is not callable.
+        ValueError: its signature is unknown.
     """
     if isinstance(call, FunctionType) and not vars(call).keys() & {"__wrapped__", "__signature__"}:
         return tuple(_of_function(call))

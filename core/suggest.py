@@ -1,4 +1,4 @@
-"""The nearest right name, for every message about a wrong one."""
+"""The most similar valid name, for error messages about a wrong one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Iterable, Optional
 
 
 def nearest(name: str, candidates: Iterable[str], likeness: float = 0.6) -> Optional[str]:
-    """Return the candidate that *name* most likely meant, or None.
+    """Return the candidate most similar to *name*, or None.
 
     Args:
-        name: what was written.
-        candidates: the right names.
-        likeness: how alike they must be, 0 to 1; at 0.75 only a slip of the fingers is.
+        name: the wrong name.
+        candidates: the valid names.
+        likeness: minimum similarity, 0 to 1; 0.75 accepts only a typing error.
     """
-    # Only a wrong name pays for it.
+    # Imported here, because only a wrong name needs it.
     from difflib import get_close_matches
 
     found = get_close_matches(name, list(candidates), n=1, cutoff=likeness)
@@ -21,13 +21,13 @@ def nearest(name: str, candidates: Iterable[str], likeness: float = 0.6) -> Opti
 
 
 def unknown(kind: str, name: str, candidates: Iterable[str], few: bool = False) -> str:
-    """Return a sentence that refuses *name* and offers the nearest right one.
+    """Return a sentence that refuses *name* and suggests the most similar valid one.
 
     Args:
-        kind: of what it is a name.
-        name: what was written.
-        candidates: the right names.
-        few: of names so few that all are told where none is near.
+        kind: what the name is for.
+        name: the wrong name.
+        candidates: the valid names.
+        few: list all valid names if none is similar.
     """
     right = list(candidates)
     near = nearest(name, right)

@@ -1,4 +1,4 @@
-"""Tables of a tree (map files): the entry whose key matches a value."""
+"""Lookup tables of a tree (map files): the entry whose key matches a value."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def choose(
     """Return the entry of *table* whose key matches *value*.
 
     Args:
-        table: entries by value, shell-style patterns allowed.
-        value: what is looked for; of a list the first member that any key matches.
-        merge: laid over the entry that was found, in the table itself.
-        default: key of the entry for a value that none matches.
-        base: key of an entry that the found one is laid over.
+        table: entries by value; keys may be shell-style patterns.
+        value: the value to look up; of a list, the first member that any key matches.
+        merge: merged over the entry, in the table itself.
+        default: key of the entry to use if no key matches.
+        base: key of an entry over which the found one is merged.
 
     Returns:
-        The entry; None where nothing matches and there is no default and no *merge*.
+        The entry; None if nothing matches and there is neither a default nor *merge*.
 
     Raises:
-        UsageError: *merge* is no mapping.
+        UsageError: *merge* is not a mapping.
     """
     values = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
     chosen = (table[key] for each in values for key in _matching_keys(table, each))
@@ -42,13 +42,13 @@ def choose(
             raise UsageError("filter_by: merge must be a dictionary")
         if not isinstance(found, dict):
             return plain_copy(merge)
-        # Salt changes the table itself, and map files build on it (recorded case
+        # Salt changes the table itself, and map files rely on it (recorded case
         # jinja/filter_by): a later call finds what an earlier one merged.
         found.update(laid_over(found, merge))
     return found
 
 
 def _matching_keys(table: Mapping[Any, Any], value: Any) -> List[Any]:
-    """Return the keys that match *value*, a number as its text, in the order of the table."""
+    """Return the keys that match *value*, in the order of the table; a number matches as text."""
     text = str(value)
     return [key for key in table if fnmatch.fnmatchcase(text, str(key))]

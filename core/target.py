@@ -1,7 +1,7 @@
-"""Target expressions: which minions are meant.
+"""Target expressions, which select minions.
 
 The grammar is Salt's: glob, pcre, list, grain, grain_pcre, pillar, pillar_pcre, pillar_exact,
-ipcidr, nodegroup, compound. An expression is parsed once, with every fault an error then, and
+ipcidr, nodegroup, compound. An expression is parsed once, which reports every error, and then
 matched against many subjects. An empty expression matches nothing.
 """
 
@@ -22,8 +22,8 @@ from catena.core.suggest import unknown
 
 EXPRESSION_LIMIT = 64 * 1024
 PATTERN_LIMIT = 1024
-#: Longest part of a grain or pillar value that a regular expression is tried on: values come
-#: from minions, and some expressions take time that grows with the square of the text.
+#: Maximum length of a grain or pillar value matched by a regular expression. Minions choose the
+#: values, and some expressions take time that grows with the square of the length.
 SUBJECT_LIMIT = 4096
 WORD_LIMIT = 4096
 
@@ -54,16 +54,16 @@ class Target:
     expression: str
     tgt_type: str
     test: Matcher
-    #: The ids, where the expression names nothing but ids; None where only matching can tell.
+    #: The minion ids, if the expression consists of ids only; None if it must be matched.
     ids: Optional[Tuple[str, ...]] = None
 
     def matches(self, subject: Subject) -> bool:
-        """Return whether *subject* is meant."""
+        """Return whether *subject* matches."""
         return self.test(subject)
 
 
 def matches(target: Target, subject: Subject) -> bool:
-    """Return whether *subject* is meant by *target*."""
+    """Return whether *subject* matches *target*."""
     return target.test(subject)
 
 
@@ -73,13 +73,13 @@ def parse(
     nodegroups: Nodegroups = _EMPTY,
     delimiter: str = DELIMITER,
 ) -> Target:
-    """Return *expression* ready to be matched.
+    """Return *expression* parsed.
 
     Args:
         expression: text; for the types list and compound also a list of words.
         tgt_type: one of TYPES.
         nodegroups: named compound expressions (config `nodegroups`).
-        delimiter: what parts keys and values in grain and pillar expressions.
+        delimiter: separates keys and values in grain and pillar expressions.
 
     Raises:
         TargetError: unknown type, malformed, too long, or a nodegroup that contains itself.
@@ -144,7 +144,7 @@ def _pcre(pattern: str, _delimiter: str) -> Matcher:
 
 def _network(pattern: str, _delimiter: str) -> Matcher:
     try:
-        # A single address is a network of one. Bits behind the prefix are a slip, as in Salt.
+        # A single address is a network of one host. Host bits are ignored, as in Salt.
         network = ipaddress.ip_network(pattern)
     except ValueError as error:
         raise TargetError(f"{pattern[:80]!r} is not an address or network: {error}") from None
@@ -164,14 +164,14 @@ def _inside(address: Any, network: Union[ipaddress.IPv4Network, ipaddress.IPv6Ne
 
 
 class _Leaf:
-    """How one value of grains or pillar is compared: case does not matter, as in Salt."""
+    """How one value of grains or pillar is compared; case is ignored, as in Salt."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._compiled: Dict[str, re.Pattern[str]] = {}
 
     def check(self, pattern: str, delimiter: str) -> None:
-        """Raise TargetError unless every tail of *pattern* can be compared."""
+        """Raise TargetError unless every possible value part of *pattern* can be compared."""
         if len(pattern) > PATTERN_LIMIT:
             raise TargetError(f"a pattern is at most {PATTERN_LIMIT} characters long")
         if self._kind == "pcre":
@@ -191,16 +191,16 @@ class _Leaf:
             try:
                 found = compile_pattern(pattern, re.IGNORECASE)
             except TargetError:
-                # A tail of the expression that was cut inside a group: not the one that is meant.
+                # This split cut the expression inside a group, so it is not the intended one.
                 found = compile_pattern(r"(?!)")
             self._compiled[pattern] = found
         return bool(found.match(text))
 
 
 def _holds(data: Any, pattern: str, leaf: _Leaf, delimiter: str) -> bool:
-    """Return whether *data* has what *pattern* ("key:subkey:value") says.
+    """Return whether *data* contains what *pattern* ("key:subkey:value") describes.
 
-    Keys and values may contain the delimiter: every split is tried.
+    Keys and values may contain the delimiter, so every split is tried.
     """
     parts = pattern.split(delimiter)
     for count in range(len(parts) - 1, 0, -1):
@@ -267,7 +267,7 @@ _SIMPLE: Mapping[str, Callable[[str, str], Matcher]] = {
 }
 TYPES = (*_SIMPLE, "nodegroup", "compound")
 
-#: Letter before the @ of a compound word -> type.
+#: Letter before the @ of a compound word -> target type.
 _LETTERS = {
     "G": "grain",
     "P": "grain_pcre",
@@ -290,28 +290,28 @@ def _nodegroup(name: str, nodegroups: Nodegroups, inside: Tuple[str, ...]) -> Ma
         raise TargetError(unknown("nodegroup", name, nodegroups))
     words = _words(nodegroups[name])
     if not any(word in _OPERATORS or "*" in word or _WORD.match(word) for word in words):
-        # Only names: a list of ids, or one regular expression, as in Salt.
+        # Names only: a list of ids, or one regular expression, as in Salt.
         is_pattern = any(_REGEX_SIGNS.intersection(word) for word in words)
         return _pcre(",".join(words), DELIMITER) if is_pattern else _list(",".join(words), "")
     return _Compound(words, nodegroups, (*inside, name)).parse()
 
 
 def _words(expression: Union[str, List[str]]) -> List[str]:
-    """Return the words of a compound expression; a parenthesis is a word of its own."""
+    """Return the words of a compound expression; a parenthesis is a separate word."""
     words = expression.split() if isinstance(expression, str) else [str(w) for w in expression]
     if len(words) > WORD_LIMIT:
         raise TargetError(f"a compound target has at most {WORD_LIMIT} words")
     for word in words:
         if word in _OPERATORS:
             continue
-        # One that sticks to a word is part of a name in Salt, and no name has one.
+        # Salt treats a parenthesis without a blank as part of the name, but no name contains one.
         if word.startswith("(") or (word.endswith(")") and word.count(")") > word.count("(")):
             raise TargetError(f"malformed compound target: blanks around parentheses: {word!r}")
     return words
 
 
 class _Compound:
-    """Recursive descent over and, or, not and parentheses; `and` binds tighter than `or`."""
+    """Recursive descent parser of and, or, not and parentheses; `and` binds tighter than `or`."""
 
     DEPTH_LIMIT = 50
 

@@ -1,4 +1,4 @@
-"""Small records that every room uses."""
+"""Small records that all packages use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping, Optional, Union
 
 from catena.core.frozen import dataclass, field
 
-#: Any value that JSON and MessagePack can carry.
+#: Any value that JSON and MessagePack support.
 JSON = Union[None, bool, int, float, str, List[Any], Dict[str, Any]]
 
 
@@ -15,9 +15,9 @@ JSON = Union[None, bool, int, float, str, List[Any], Dict[str, Any]]
 class SourceLine:
     """A place in a file that a person wrote."""
 
-    #: Path or salt:// address, as the person knows it.
+    #: Path or salt:// address, as the author knows it.
     file: str
-    #: Line, counted from 1; 0 where only the file is known.
+    #: Line, counted from 1; 0 if only the file is known.
     line: int = 0
 
     def __str__(self) -> str:
@@ -28,10 +28,10 @@ class SourceLine:
 class StateResult:
     """What one state function did, or would do in test mode."""
 
-    #: True: as it should be; False: failed; None: would change (test mode).
+    #: True: as desired; False: failed; None: would change (test mode).
     result: Optional[bool]
-    #: What changed, by name; empty when nothing did.
+    #: What changed, by name; empty if nothing did.
     changes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     comment: str = ""
-    #: Shown beside the result; does not make it fail.
+    #: Shown beside the result; they do not make it fail.
     warnings: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""What test mode can't hold back, counted: a site's own states, and commands in conditions.
+"""Counts what test mode cannot prevent: a site's own states, and commands in conditions.
 
-The guard of test mode (`core.dry_run`) covers what catena brings. A custom state asks for test
-mode itself, or does not; a command of `onlyif`, `unless` or `check_cmd` runs in test mode too,
-because it decides what a state would do. A row of a run in test mode counts those that it met.
+The guard of test mode (`core.dry_run`) covers catena's own states. Custom states must check test
+mode itself. A command in `onlyif`, `unless` or `check_cmd` runs in test mode too, because it
+decides what a state would do. A state's row in test mode contains the counts of both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Dict, Iterator, Mapping
 
 from catena.core.frozen import dataclass
 
-#: Where the row of a state keeps its counts; absent where nothing was outside the guard.
+#: Key of the counts in a state's row; absent if everything was guarded.
 KEY = "__unguarded__"
 
 
@@ -33,7 +33,7 @@ class Unguarded:
         return {"custom_states": self.custom_states, "commands": self.commands}
 
     def sentence(self) -> str:
-        """Return the counts in words, or "" where everything is guarded."""
+        """Return the counts as a sentence, or "" if everything was guarded."""
         parts = [
             f"{number} {what}{'' if number == 1 else 's'}{where}"
             for number, what, where in (
@@ -47,10 +47,10 @@ class Unguarded:
 
 
 def total(rows: Mapping[str, Any]) -> Unguarded:
-    """Return the counts of a state run's rows, and of the runs that its rows hold.
+    """Return the sum of the counts in a state run's rows, including nested runs.
 
     Args:
-        rows: as a minion sent them: what has another shape counts nothing.
+        rows: as sent by a minion; data of another form counts as nothing.
     """
     found = Unguarded()
     for row in rows.values():
@@ -69,7 +69,7 @@ def _counts(told: Any) -> Unguarded:
 
 
 def _runs(changes: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the state run that a function's value is, as an action of a chain returns it."""
+    """Yield the state run inside a function's value, as an action of a chain returns it."""
     inner = changes.get("ret") if isinstance(changes, Mapping) else None
     if isinstance(inner, Mapping):
         yield inner

@@ -50,7 +50,7 @@ def unpack(blob: bytes) -> Manifest:
     try:
         text = unzip.decompress(blob, UNPACKED_LIMIT)
         if not unzip.eof:
-            raise ManifestError("the list of files is cut or too large")
+            raise ManifestError("the list of files is truncated or too large")
         data = json.loads(text.decode("utf-8", "surrogateescape"))
         entries = {row[0]: _entry(row) for row in data["files"]}
         folders = tuple(check_path(folder) for folder in data["folders"])
@@ -75,7 +75,7 @@ def _entry(row: List[Any]) -> FileEntry:
     path, sha256, size, mode, link = row
     sized = isinstance(size, int) and size >= 0 and isinstance(mode, int)
     if not (isinstance(path, str) and is_digest(sha256) and sized and isinstance(link, str)):
-        raise ManifestError("the list of files has a row that is none")
+        raise ManifestError("the list of files has a malformed row")
     if check_path(path) != path:
         raise ManifestError(f"{path[:80]!r} is not a path of the file server")
     return FileEntry(path, sha256, size, mode & 0o7777, link)

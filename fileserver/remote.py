@@ -237,7 +237,7 @@ class CachingClient:
         ]
         for group, reply in zip(groups, self._source.pipelined(asked, WINDOW)):
             if len(reply.contents) != len(group):
-                raise WrongContentError("the master gave more or fewer files than it was asked")
+                raise WrongContentError("the master sent more or fewer files than requested")
             yield from zip(group, reply.contents)
 
     def entries(self, saltenv: str = "base", prefix: str = "") -> List[FileEntry]:
@@ -297,7 +297,7 @@ class CachingClient:
     def _ask_list(self, saltenv: str) -> Manifest:
         reply = self._source.manifest(saltenv)
         if not manifests.is_digest(reply.sha256) or not 0 < reply.size <= LIST_LIMIT:
-            raise WrongContentError("the master named a list of files that can't be one")
+            raise WrongContentError("the master named an invalid list of files")
         listed = FileEntry("", reply.sha256, reply.size, 0o600)
         held = self._store.get(listed) or self._download(listed, saltenv)
         found = manifests.unpack(held.read_bytes())
@@ -361,10 +361,10 @@ def receive(
     written = 0
     for piece in pieces:
         if piece.offset != written or piece.sha256 != entry.sha256 or not piece.data:
-            raise WrongContentError(f"salt://{entry.path}: a piece is out of order")
+            raise WrongContentError(f"salt://{entry.path}: a chunk is out of order")
         written += len(piece.data)
         if written > entry.size:
-            raise WrongContentError(f"salt://{entry.path}: longer than promised")
+            raise WrongContentError(f"salt://{entry.path}: longer than announced")
         digest.update(piece.data)
         write(piece.data)
     if written != entry.size or digest.hexdigest() != entry.sha256:

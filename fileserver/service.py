@@ -101,7 +101,7 @@ class FileService:
         """
         _sends()
         if request.offset < 0 or request.size < 1:
-            raise BadPathError("an offset is not negative, and a piece is not empty")
+            raise BadPathError("the offset must not be negative, and the size must be positive")
         if not request.path:
             return self._list_chunk(minion, request)
         data = self._read(minion, request, min(request.size, PIECE_BYTES))
@@ -117,7 +117,7 @@ class FileService:
         """
         _sends()
         if not len(request.paths) == len(request.hashes) <= FILES_AT_ONCE:
-            raise BadPathError(f"up to {FILES_AT_ONCE} files at once, each with its hash")
+            raise BadPathError(f"a request has at most {FILES_AT_ONCE} files, each with its hash")
         contents: List[bytes] = []
         left = CHUNK_BYTES
         for path, sha256 in zip(request.paths, request.hashes):
@@ -125,7 +125,9 @@ class FileService:
             contents.append(self._read(minion, one, left + 1))
             left -= len(contents[-1])
             if left < 0:
-                raise BadPathError(f"files of more than {CHUNK_BYTES} bytes together")
+                raise BadPathError(
+                    f"the requested files have more than {CHUNK_BYTES} bytes in total"
+                )
         return FilesReply(tuple(contents))
 
     def _read(self, minion: str, request: ChunkRequest, size: int) -> bytes:

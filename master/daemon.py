@@ -1,10 +1,9 @@
-"""The composition root: makes every part of the master, runs it, stops it cleanly."""
+"""The composition root: creates every part of the master, runs it, stops it cleanly."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,15 +21,16 @@ from catena.core.privileges import become, keep_files_private
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
-from catena.master.chains.dependencies import ChainParts, ChainRules
-from catena.master.chains.engine import Chains
-from catena.master.chains.files import SHIPPED, ChainFiles
-from catena.master.contributions import RETENTION
+from catena.master import contributions
+from catena.master.engine_parts import EngineParts
+from catena.master.engines import ENGINES, EngineClass
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.handlers import EventHandlers
 from catena.master.events.kept import KeptReactions
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
+from catena.master.executions.engine import Engines
+from catena.master.executions.starts import AgentStarts
 from catena.master.gate.handlers import MinionHandlers
 from catena.master.gate.minion_gate import GateParts, MinionGate, Outcome
 from catena.master.gate.pillars import PillarService
@@ -48,14 +48,14 @@ from catena.master.keys.enrol import Enrol, EnrolParts
 from catena.master.keys.handlers import KeyHandlers
 from catena.master.keys.service import Keys
 from catena.master.minions.facts import Facts
-from catena.master.minions.sessions import Sessions
-from catena.master.process import cli_access, heap, log, retention, supervisor
+from catena.master.minions.sessions import MessageSender, Sessions
+from catena.master.process import cli_access, heap, limits, log, retention, supervisor
 from catena.master.process.clocks import HostClocks
 from catena.master.process.housekeeping import Chore, Household
 from catena.master.process.server_clocks import LOOK_SECONDS, ServerClocks
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.looks import Looks
-from catena.master.push.reports import Events, NoLink
+from catena.master.push.reports import HostEvents, NoLink
 from catena.master.push.worker import SshWorker, WorkerParts
 from catena.master.requests import verb
 from catena.master.requests.blobs import Blobs
@@ -70,7 +70,7 @@ from catena.master.store.database import Store, database_url
 from catena.master.store.fast import log_room
 from catena.master.workers.pool import Workers
 from catena.reactors import rules
-from catena.reactors.engine import Engine
+from catena.reactors.engine import Reactor
 from catena.transport.gateway import Gateway, GatewaySettings
 from catena.transport.keys import KeyPair, check_pair, load_or_create
 from catena.transport.local_server import LocalServer
@@ -79,24 +79,24 @@ from catena.transport.peers import Endpoints, KeyTable, Peer
 
 LOG = logging.getLogger(__name__)
 
-OPEN_FILES = 65536
 TICK_SECONDS = 1.0
-#: How soon a part begins again after the store or a peer let it down.
+#: Seconds until a part restarts after an error of the store or of a peer.
 AGAIN_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
 TRIM_SECONDS = 60.0
-#: How soon a master without anything to store notices that it has lost its database's lock.
+#: Interval in seconds at which an idle master checks that it still holds its database's lock.
 PROVE_SECONDS = 5.0
 
 
 class Master:
-    """All parts of one master, made in the order in which they need each other.
+    """All parts of one master, created in the order of their dependencies.
 
     Args:
-        settings: checked settings, folders below `root_dir` already.
-        clock: where time comes from; None: the host, and with PostgreSQL its server.
-        config_dir: folder of the configuration, for the commands that messages name.
+        settings: checked settings; their folders already include `root_dir`.
+        clock: source of the time; None: this host, or with PostgreSQL its server.
+        config_dir: folder of the configuration, for the commands in messages.
+        engines: classes of the engines that this master runs.
     """
 
     def __init__(
@@ -104,6 +104,7 @@ class Master:
         settings: MasterSettings,
         clock: Clock | None = None,
         config_dir: str = CONFIG_DIR,
+        engines: Sequence[EngineClass] = ENGINES,
     ) -> None:
         self.settings = settings
         self.config_dir = config_dir
@@ -111,9 +112,10 @@ class Master:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = asyncio.Event()
         self._failed = False
+        self.engines = Engines(engines)
         self._make_ground(shared_time=clock is None)
         self._make_jobs()
-        self._make_chains()
+        self._make_engines()
         self._make_minion_side()
         self._make_client_side()
 
@@ -143,7 +145,7 @@ class Master:
         self.gateway = self.make_gateway()
 
     def make_gateway(self) -> Gateway:
-        """Return the sockets that minions reach this master by (replaced in tests)."""
+        """Return the listening sockets for minions (replaced in tests)."""
         settings = self.settings
         return Gateway(
             Endpoints.of(settings.interface, settings.port),
@@ -161,7 +163,14 @@ class Master:
         self.gate.on_gone(peer)
 
     def _make_jobs(self) -> None:
-        self.minions = MinionViews(self.store, self.keys, self.sessions, self.clock, self.facts)
+        self.minions = MinionViews(
+            self.store,
+            self.keys,
+            self.sessions,
+            self.clock,
+            self.facts,
+            self.engines.under_way,
+        )
         self.pillars = PillarService(self.workers, self.minions.grains, self.clock, self.facts)
         self.ssh_hosts = RosterHosts(
             Path(self.settings.roster_file), self._roster, self.keys.ids, self.clock.monotonic
@@ -199,28 +208,28 @@ class Master:
         found: dict[str, dict[str, Any]] = await self.workers.call("roster", {})
         return found
 
-    def _make_chains(self) -> None:
-        self.chain_files = ChainFiles(Path(self.settings.state_dir) / "chains")
-        wake = asyncio.Event()
-        self.ssh = SshWorker(self._ssh_parts(wake))
+    def _make_engines(self) -> None:
+        self.ssh = SshWorker(self._ssh_parts())
         self.moves.elsewhere = self.ssh
-        parts = ChainParts(
+        parts = EngineParts(
+            self.settings,
             self.store,
             self.bus,
             self.jobs,
             Targets(self.sources, with_hosts=True),
             self.blobs,
-            self.chain_files,
             self.clocks,
-            ChainRules.of(self.settings),
-            self.ssh,
-            wake,
             self.facts,
+            self.ssh,
+            self.workers,
         )
-        self.chains = Chains(parts)
-        self.jobs.observe(self.chains.results)
+        self.engines.make(parts)
+        for observer in self.engines.observers:
+            self.jobs.observe(observer)
+        self.moves.holds = self.engines
+        self.starts = AgentStarts(self.store, self.bus, self.engines)
 
-    def _ssh_parts(self, wake: asyncio.Event) -> WorkerParts:
+    def _ssh_parts(self) -> WorkerParts:
         settings = self.settings
         returns = ReturnParts(
             self.store,
@@ -238,17 +247,18 @@ class Master:
             jobs=self.jobs,
             hosts=self.ssh_hosts,
             returns=Returns(returns),
-            fire=Events(self.store, self.bus),
+            fire=HostEvents(self.store, self.bus),
+            outputs=self._outputs(NoLink()),
             looks=Looks(self.bus, self.clocks.read, again),
             clocks=self.clocks.read,
             steady=self.steady.now,
-            overlay=self.chain_files.overlay,
+            overlay=self.engines.overlay,
             settings=encode(settings),
             config_dir=self.config_dir,
-            extra_roots=(str(SHIPPED),),
+            extra_roots=self.engines.roots,
             width=settings.ssh_visits,
             again=again,
-            left=wake.set,
+            left=self.engines.wake,
             hand_over=self.handover.again,
         )
 
@@ -277,7 +287,7 @@ class Master:
             settings.file_ignore_regex,
         )
         self.files = FileService(
-            settings.file_roots, self.chain_files.overlay, (str(SHIPPED),), options
+            settings.file_roots, self.engines.overlay, self.engines.roots, options
         )
         self.gate = MinionGate(self._gate_parts())
 
@@ -315,8 +325,12 @@ class Master:
             self.files,
             settings.return_limit_mib * 1024 * 1024,
             settings.events_per_second,
-            Outputs(self.store, self.feed, self.gateway, settings.job_output_kib * 1024),
+            self._outputs(self.gateway),
         )
+
+    def _outputs(self, link: MessageSender) -> Outputs:
+        limit = self.settings.job_output_kib * 1024
+        return Outputs(self.store, self.feed, link, limit, self.moves.observers)
 
     def _make_client_side(self) -> None:
         handlers = (
@@ -326,7 +340,7 @@ class Master:
             MinionHandlers(self.minions, self.targets),
             Runners(self.jobs, self.bus, self.views, self.minions, lambda: self.reactor),
             RequestHandlers(self.requests, self.blobs),
-            self.chains.handlers,
+            *self.engines.handlers,
         )
         self.dispatcher = Dispatcher(verb.table(handlers), self.requests)
         self.reactor_door = ReactorDoor(self.dispatcher)
@@ -337,7 +351,7 @@ class Master:
             door.allows,
             cli_access.socket_group(self.settings),
         )
-        self.reactor = Engine(
+        self.reactor = Reactor(
             rules.parse(self.settings.reactor, self.settings.reactor_defaults),
             self.bus,
             WorkerRenderer(self.workers),
@@ -348,10 +362,10 @@ class Master:
         self.bus.expecting(self.reactor.expect)
 
     async def start(self) -> None:
-        """Open the store, listen, and begin to work.
+        """Open the store, listen, and start all background tasks.
 
         Raises:
-            CatenaError: something that the master needs is not there; nothing stays open.
+            CatenaError: the master can't start; everything that was opened is closed again.
         """
         self._loop = asyncio.get_running_loop()
         await self.store.open()
@@ -361,7 +375,7 @@ class Master:
             await self.keys.open()
             await self.jobs.open()
             await self.presence.open()
-            await self.chains.open()
+            await self.engines.open()
             await self.ssh.open()
             await self.handover.open()
             await self.gateway.start()
@@ -370,7 +384,8 @@ class Master:
             await self.stop()
             raise
         for name, work in (
-            ("chains", self.chains.run),
+            *((engine.name, engine.run) for engine in self.engines),
+            ("starts", self.starts.run),
             ("ssh", self.ssh.run),
             ("reactor", self.reactor.run),
             ("housekeeping", self._keep_house),
@@ -394,25 +409,25 @@ class Master:
     def _ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return
-        # None of them ends by itself; a master without one of its organs must not look healthy.
+        # No background task ends by itself. A master that lost one must not look healthy.
         LOG.critical("%s ended", task.get_name(), exc_info=task.exception())
         self._failed = True
         self._stopped.set()
 
     def _usurped(self, why: str) -> None:
-        """Stop: nothing can be stored any more, and another master may be at work."""
+        """Stop the master because it lost its store; another master may be using it."""
         LOG.critical("the master ends: %s", why)
         self._failed = True
         self._stopped.set()
 
     def _damaged(self, what: str) -> None:
-        """Say that the store is damaged; `Jobs.submit` refuses new orders from now on."""
+        """Report that the store is damaged; `Jobs.submit` refuses new jobs from now on."""
         LOG.critical("the store is damaged, no new jobs are begun: %s", what)
         tag = events.STORE_DAMAGED
         self.store.later(lambda conn: self.bus.record(conn, tag, {"what": what}))
 
     async def _look_behind(self) -> None:
-        """Check the pages of a database that is too large to be checked before the start."""
+        """Check in the background a database file that is too large to be checked at the start."""
         url = database_url(self.settings)
         if not _is_file(url) or upkeep.sqlite_file(url).stat().st_size <= soundness.QUICK_BYTES:
             return
@@ -426,7 +441,7 @@ class Master:
         LOG.info("the database was checked: %d faults", len(found))
 
     async def run(self) -> int:
-        """Work until SIGTERM or SIGINT; return the exit code."""
+        """Run until SIGTERM or SIGINT, or until a part fails; return the exit code."""
         self._tasks.append(asyncio.create_task(log_room.make(self.store.write)))
         self._tasks.append(asyncio.create_task(self._look_behind()))
         supervisor.notify("READY=1")
@@ -443,14 +458,14 @@ class Master:
         loop.add_signal_handler(signal.SIGHUP, self._hung_up)
 
     def _hung_up(self) -> None:
-        """Reopen the log file; stop where the log is on stderr, since the terminal has gone."""
+        """Reopen the log file. If the log is on stderr, stop: SIGHUP means a closed terminal."""
         if log.reopen():
             LOG.info("log file reopened")
         else:
             self._stopped.set()
 
     async def stop(self) -> None:
-        """Take no more requests, say goodbye, and close what is open; may be called twice."""
+        """Refuse new requests, say goodbye to minions, close everything; may be called twice."""
         await self.local.stop()
         for task in self._tasks:
             task.cancel()
@@ -465,7 +480,7 @@ class Master:
         LOG.info("catena master stopped")
 
     async def _keep_house(self) -> None:
-        """Look after time: presence each second, expiry and resending, then what is old."""
+        """Run the periodic work: presence, expiry and resending of jobs, pruning of old rows."""
         watchdog = supervisor.watchdog_seconds()
         said = 0.0
         chores = (
@@ -491,13 +506,14 @@ class Master:
         await self.jobs.resend()
 
     async def _prune(self) -> None:
-        kept = retention.limits(RETENTION, self.settings, self.clock.now().timestamp())
-        await retention.prune(self.store, RETENTION, kept)
+        rules = contributions.retention(self.engines.kinds)
+        kept = retention.limits(rules, self.settings, self.clock.now().timestamp())
+        await retention.prune(self.store, rules, kept)
         await asyncio.to_thread(self.blobs.sweep)
 
 
 async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Run a part of the master; begin it again when something that passes stopped it."""
+    """Run a part of the master for ever; restart it after a CatenaError."""
     while True:
         try:
             await work()
@@ -513,16 +529,17 @@ def run(
     new_store: bool = False,
     doubts: Sequence[str] = (),
 ) -> int:
-    """Run a master until it is told to stop; return the exit code of its process.
+    """Run a master until it is stopped; return the exit code of its process.
 
     Args:
-        settings: checked settings, folders below `root_dir` already.
+        settings: checked settings; their folders already include `root_dir`.
         config_dir: folder of the configuration.
-        new_store: the store may be empty, or another one, although the keys have served one.
-        doubts: about the configuration, for the log.
+        new_store: accept a store that is empty or differs from the one that the keys were used
+            with.
+        doubts: warnings about the configuration, for the log.
 
     Raises:
-        CatenaError: it could not start.
+        CatenaError: the master could not start.
     """
     failpoints.arm(settings.testing)
     keep_files_private()
@@ -530,7 +547,7 @@ def run(
     log.set_up(settings.log_file, settings.log_level)
     for text in doubts:
         LOG.warning("%s", text)
-    _raise_limits()
+    limits.raise_open_files()
     heap.share_memory()
     heap.look_seldom()
     try:
@@ -548,10 +565,10 @@ async def _serve(settings: MasterSettings, config_dir: str, new_store: bool) -> 
         with _alone_to_upgrade(settings):
             note = opening.check(settings, new_store)
             _keep_old_store(settings)
-            migrate.apart(database_url(settings))
+            await migrate.prepare(database_url(settings))
             opening.claim(settings, note, new_store)
         master = Master(settings, config_dir=config_dir)
-        # Before the sockets by which others see that this process is there.
+        # Handle signals before the sockets exist: with them, other processes may send signals.
         master.take_signals()
         await master.start()
         return await master.run()
@@ -569,7 +586,7 @@ def _is_file(url: str) -> bool:
 
 
 def _alone(settings: MasterSettings) -> AbstractContextManager[None]:
-    """Keep other masters away from a database file; on PostgreSQL the open store does so."""
+    """Lock a database file against other masters; on PostgreSQL the open store holds the lock."""
     url = database_url(settings)
     if not _is_file(url):
         return nullcontext()
@@ -577,14 +594,6 @@ def _alone(settings: MasterSettings) -> AbstractContextManager[None]:
 
 
 def _alone_to_upgrade(settings: MasterSettings) -> AbstractContextManager[None]:
-    """Keep other masters away from a PostgreSQL database until the store is opened."""
+    """Lock a PostgreSQL database against other masters until the store is open."""
     url = database_url(settings)
     return nullcontext() if _is_file(url) else sole.held(url, "start")
-
-
-def _raise_limits() -> None:
-    """Ask for the descriptors that 10 000 connections need, as far as we may."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = min(OPEN_FILES, hard) if hard != resource.RLIM_INFINITY else OPEN_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

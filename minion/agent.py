@@ -1,7 +1,7 @@
-"""What a minion does: what it is told, what it still owes, what is due.
+"""The minion's agent: handles the master's messages, sends what is owed, does what is due.
 
-No socket, process or signal is touched here but by what `Ports` gives, so that the same agent runs
-in the daemon and under simulated faults.
+It uses sockets, processes and signals only through `Ports`, so that the same agent runs in the
+daemon and in simulations.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Set, Tuple
 
 import catena
 from catena.core import failpoints, frozen
@@ -19,10 +19,10 @@ from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
-from catena.core.job import JobProgress, JobReturn, JobSpec
+from catena.core.job import CHAIN, JobProgress, JobReturn, JobSpec
 from catena.minion import upgrade
 from catena.minion.jobs import inline
-from catena.minion.jobs.folder import Aside
+from catena.minion.jobs.folder import ReturnExtras
 from catena.minion.jobs.follow_up import AWAIT_STORED_SECONDS, Afterwards, Commands
 from catena.minion.jobs.own_jobs import OwnJobs
 from catena.minion.jobs.ports import MakeProcesses
@@ -35,10 +35,9 @@ from catena.minion.link.event_log import EventLog
 from catena.minion.link.events import Events, Told
 from catena.minion.link.master import MasterLink, OpenLink
 from catena.minion.link.outbox import Outbox
-from catena.minion.link.output import OutputSender
 from catena.minion.link.relay import Relay
 from catena.minion.log import Log
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.transport import wire
 from catena.transport.messages import (
     Envelope,
@@ -60,25 +59,28 @@ from catena.transport.messages import (
 )
 from catena.transport.messages.session import AGENT_WIRE, NAMED_QUEUE
 
-#: How soon an agent that could not be confirmed tries again.
+if TYPE_CHECKING:
+    from catena.minion.link.output import OutputSender
+
+#: Seconds until the confirmation of a version is retried.
 CONFIRM_AGAIN_SECONDS = 5.0
-#: Once its reboot is not ordered any more, a chain holds back others for as long as its master may
-#: wait for the boot before it gives the chain up and so lets them go on, and so many deadlines of
-#: a reboot more, for a master that is late. What begins without that fails on the resume file.
+#: Number of reboot deadlines that a held chain blocks other chains, in addition to the time that
+#: its master may wait for the boot, counted from the last attempt to reboot. By then the master
+#: has failed the chain. A chain that starts earlier would fail because of the resume file.
 HOLD_DEADLINES = 2
 
 
 @dataclass(frozen=True)
 class Ports:
-    """What an agent acts by."""
+    """The interfaces to everything outside the agent."""
 
     #: Makes a connection to the master.
     open_link: OpenLink
-    #: Makes what job processes are forked, watched and ended by.
+    #: Makes what forks, watches and kills job processes.
     processes: MakeProcesses
     #: Runs the command that reboots this host.
     commands: Commands
-    #: Becomes the agent that `current` names.
+    #: Replaces this process by the agent version that `current` names.
     restart: Callable[[], None]
 
 
@@ -86,26 +88,26 @@ class Agent:
     """One minion.
 
     Args:
-        start: what the launcher found out, with the id of this agent process.
+        start: the launcher's start record, with the id of this agent process.
         clock: the time.
-        log: where it logs.
+        log: the agent's log.
         ports: see Ports.
     """
 
-    def __init__(self, start: Start, clock: Clock, log: Log, ports: Ports) -> None:
+    def __init__(self, start: StartData, clock: Clock, log: Log, ports: Ports) -> None:
         self.start = start
         self._clock, self._log = clock, log
         self._open_jobs: Set[str] = set()
-        #: Jobs that the master was told to be put off.
+        #: Jobs that were reported to the master as postponed.
         self._put_off: Set[str] = set()
-        #: What the connected master understands, as its Welcome says.
-        self._master_wire = 1
+        #: The master's last Welcome; None: it was never connected.
+        self._welcome: Optional[Welcome] = None
         self._held_since: Optional[float] = None
-        #: A held chain, and what its manifest says of its boundaries, once that was asked for.
+        #: A held chain, and the wait for its boundaries according to its manifest, once read.
         self._boundary: Optional[Tuple[int, int]] = None
-        #: The grains that the master was sent last, by a Hello or by themselves.
+        #: The grains that were last sent to the master, in a Hello or an update.
         self._told_grains: Optional[Dict[str, Any]] = None
-        #: When the running version is to be confirmed again, after a full disk.
+        #: Time to retry the confirmation of the running version, after a full disk.
         self._confirm_due = math.inf
         self._outbox = Outbox()
         self._receipts = Receipts()
@@ -119,14 +121,15 @@ class Agent:
         kept = EventLog(start.cache_dir, lambda: clock.now().timestamp())
         tell = partial(self.link.send, "control")
         self._events = Events(kept, self._outbox, tell, log)
-        self._output = OutputSender(tell)
+        #: None until a job of this agent process has printed something.
+        self._output: Optional[OutputSender] = None
         self._damages = Damages(start.cache_dir, start.id, self.fired, log)
         self.relay = Relay(self.link)
         self._jids = JidFactory(clock.now)
         self._own = OwnJobs(start.settings, bool(start.open_chain), clock.monotonic())
 
     def recover(self) -> None:
-        """Take up what an earlier agent process left."""
+        """Load what an earlier agent process left."""
         now = self._clock.monotonic()
         if self.start.pending_after:
             self._after.promise("earlier", self.start.pending_after, now, AWAIT_STORED_SECONDS)
@@ -138,7 +141,7 @@ class Agent:
 
     def service(self, now: float) -> None:
         """Read what arrived and do what is due; *now* is monotonic."""
-        # First: their senders wait.
+        # First, because the senders of events wait for this.
         self._events.keep(now)
         self.link.service(now)
         self._events.service(now)
@@ -146,7 +149,8 @@ class Agent:
         for jid in self._receipts.take(now):
             self.link.send("control", self._receipt(jid))
         self._outbox.service(now)
-        self._output.service(now)
+        if self._output is not None:
+            self._output.service(now)
         self.relay.service(now)
         self.runner.tick(now)
         self._after.service(now)
@@ -156,11 +160,11 @@ class Agent:
         self._begin_own(now)
 
     def next_due(self, now: float) -> float:
-        """Return when `service` has something to do at the latest, were nothing to arrive."""
+        """Return the latest time at which `service` has something to do if nothing arrives."""
         link = now + self.link.timeout(now) / 1000.0
         due = [link, self._confirm_due, self._receipts.next_due()]
         parts = (self._outbox, self._events, self._output, self.runner, self._after, self._own)
-        more = [part.next_due() for part in parts]
+        more = [part.next_due() for part in parts if part is not None]
         due += [moment for moment in more if moment is not None]
         if self.relay.waiting or self._owes_grains:
             due.append(now + 0.02)
@@ -186,38 +190,40 @@ class Agent:
         )
 
     def on_welcome(self, welcome: Welcome, now: float) -> None:
-        """The master takes us: everything that is open is said anew."""
+        """Process a Welcome: send everything that is open."""
         failpoints.hit("agent.welcome")
-        self._master_wire = welcome.wire
+        self._welcome = welcome
         self._damages.look()
         self._events.connected(welcome.events_per_second, now)
         self._confirm(now)
         self._outbox.connected(now)
-        self._output.connected(welcome, now)
+        if self._output is not None:
+            self._output.connected(welcome, now)
         self.runner.seen.expire(self._clock.now().timestamp())
         for jid in self._open_jobs:
             if f"ret-{jid}" not in self._outbox:
                 self.link.send("control", self._receipt(jid))
 
     def _confirm(self, now: float) -> None:
-        """Keep the version that runs, now that the master has taken it."""
+        """Confirm the running version, now that the master has accepted it."""
         self._confirm_due = math.inf
         try:
             if upgrade.confirm(self.start.cache_dir, self.start.session):
                 self._log.info(f"agent {catena.__version__} is confirmed")
         except OSError as error:
-            # The guard takes this version back when its time is over: until then, again.
+            # Until the guard undoes the upgrade at its deadline, try again.
             self._confirm_due = now + CONFIRM_AGAIN_SECONDS
-            self._log.error(f"agent {catena.__version__} can't be confirmed yet: {error}")
+            self._log.error(f"agent {catena.__version__} cannot be confirmed yet: {error}")
 
     def on_lost(self, socket: str) -> None:
-        """A connection to the master ended."""
+        """Process the end of a connection to the master."""
         self.relay.lost(socket)
         self._returns.restart()
         if socket == "control":
             self._outbox.lost()
             self._events.lost()
-            self._output.lost()
+            if self._output is not None:
+                self._output.lost()
             self._receipts.clear()
 
     def on_message(self, envelope: Envelope, now: float) -> None:
@@ -228,8 +234,8 @@ class Agent:
         try:
             self._told(message, now)
         except (OSError, CatenaError) as error:
-            # A full disk, a damaged folder. Nothing was confirmed, so that it comes again.
-            self._log.error(f"{type(message).__name__} of the master can't be followed: {error}")
+            # A full disk or a damaged folder. Nothing was confirmed, so the master will resend it.
+            self._log.error(f"cannot process {type(message).__name__} of the master: {error}")
 
     def _told(self, message: Any, now: float) -> None:
         if isinstance(message, JobOrder):
@@ -241,14 +247,15 @@ class Agent:
         elif isinstance(message, ReturnStored):
             self._stored(message.jid, now)
         elif isinstance(message, OutputStored):
-            self._output.stored(message)
+            if self._output is not None:
+                self._output.stored(message)
         elif isinstance(message, EventStored):
             self._events.stored(message.event_id, now)
         elif isinstance(message, Failure):
-            self._log.warning(f"the master says {message.code}: {message.message}")
+            self._log.warning(f"the master reports {message.code}: {message.message}")
 
     def _in_our_time(self, order: JobOrder) -> JobSpec:
-        """Return an order with its last moment by this host's clock: they may be days apart."""
+        """Return an order with its latest start on this host's clock, which may differ by days."""
         spec = order.spec
         if not (order.now and spec.not_after):
             return spec
@@ -258,8 +265,8 @@ class Agent:
     def _ordered(self, spec: JobSpec, now: float) -> None:
         is_answered = f"ret-{spec.jid}" in self._outbox
         if is_answered and not self.runner.store.knows(spec.jid):
-            # Answered inline before: its return is on its way. As a job it would run when the
-            # master's word that it has that return removes it.
+            # An inline function has already answered, and its return is being sent. A job would be
+            # removed by the acknowledgement of that return while it runs.
             return
         if self._is_inline(spec):
             if not is_answered:
@@ -270,8 +277,8 @@ class Agent:
         try:
             refusal = self.runner.order(spec)
         except (OSError, CatenaError) as error:
-            # Not confirmed, so that the master sends it again: the disk may have room then.
-            self._log.error(f"job {spec.jid} can't be kept: {error}")
+            # Not confirmed, so that the master resends it; the disk may have space then.
+            self._log.error(f"job {spec.jid} cannot be stored: {error}")
             return
         if refusal:
             self.link.send("control", JobRejected(spec.jid, refusal))
@@ -287,13 +294,13 @@ class Agent:
         self.runner.start_next()
 
     def _is_inline(self, spec: JobSpec) -> bool:
-        """Return whether this order needs no process."""
+        """Return whether the daemon can run this order without a process."""
         start, runner = self.start, self.runner
         if not inline.is_inline(spec.fun, start.cache_dir):
             return False
         if spec.fun != RESUME:
             return True
-        # One that is known, or that has to wait for its turn, is a job like any other.
+        # A known order, or one that must be queued, is handled as a normal job.
         new = spec.jid not in runner.seen and not runner.store.knows(spec.jid)
         idle = not runner.queue.has_serial
         return new and idle and inline.chainless(Path(start.conf_dir), start.cache_dir)
@@ -303,8 +310,8 @@ class Agent:
             try:
                 return self.link.send("control", JobReturned(ret))
             except CatenaError as error:
-                # An order may be larger than a return, and its arguments come back.
-                text = f"The value of {ret.fun} can't be sent: {error}"
+                # An order may be larger than a return, and the return repeats its arguments.
+                text = f"The value of {ret.fun} cannot be sent: {error}"
                 poor = frozen.replace(ret, success=False, retcode=1, value=text, fun_args=())
                 return self.link.send("control", JobReturned(poor))
 
@@ -320,7 +327,7 @@ class Agent:
             try:
                 self.runner.order(spec)
             except (OSError, CatenaError) as error:
-                self._log.error(f"{fun} can't be begun: {error}")
+                self._log.error(f"{fun} cannot be started: {error}")
                 continue
             self._open_jobs.add(spec.jid)
             self.runner.start_next()
@@ -329,17 +336,18 @@ class Agent:
         failpoints.hit("agent.return.stored")
         self._after.stored(jid, now)
         if jid in self._open_jobs:
-            # First: what can't be remembered as done is said, and stored, once more.
+            # First, because a job whose end cannot be recorded must be sent and stored again.
             self.runner.stored(jid)
             self._open_jobs.discard(jid)
         self._outbox.acked(f"ret-{jid}")
-        self._output.ended(jid)
+        if self._output is not None:
+            self._output.ended(jid)
         self._returns.forget(jid)
 
     # -- jobs -----------------------------------------------------------------------------------
 
-    def on_done(self, jid: str, aside: Aside) -> None:
-        """A job's return is durable: say it until it is stored, then do what it asks."""
+    def on_done(self, jid: str, aside: ReturnExtras) -> None:
+        """Send a durable return until it is stored, then do what the job requested."""
         failpoints.hit("agent.return.found")
         now = self._clock.monotonic()
         self._damages.look()
@@ -354,35 +362,36 @@ class Agent:
         if upgrade.wants_restart(self.start.cache_dir) and not self.runner.queue.serial_running:
             self._after.promise(jid, {"kind": "restart_agent"}, now, AWAIT_STORED_SECONDS)
 
-    def _learn(self, aside: Aside) -> None:
-        """Note what an ended job knew of chains.
+    def _learn(self, aside: ReturnExtras) -> None:
+        """Record what an ended job reported about chains.
 
-        A job that the agent ended knew nothing, and one of an earlier boot may be wrong: a chain
-        waits as long as its resume file is there, or its reboot is to come.
+        A job ended by the agent reported nothing, and one of an earlier boot may be outdated: a
+        chain waits as long as its resume file exists or its reboot is due.
         """
         waits = self._waits(self._held_chain)
         pending = aside.pending_resume if waits else {}
-        if (aside != Aside() or not waits) and pending != self.start.pending_resume:
+        if (aside != ReturnExtras() or not waits) and pending != self.start.pending_resume:
             self.start = frozen.replace(self.start, pending_resume=pending)
         if aside.open_chain or not waits:
             self._set_chain(aside.open_chain)
 
     def on_position(self, jid: str, position: int) -> None:
-        """A job waits at another place in line."""
+        """Process a job's new position in the queue."""
         self._open_jobs.add(jid)
         self.link.send("control", self._receipt(jid))
 
     def _receipt(self, jid: str) -> JobReceived:
-        """Return what the master is told of a job that is kept: its position, and behind what."""
-        behind = self.runner.behind(jid) if self._master_wire >= NAMED_QUEUE else ""
+        """Return the receipt of a job: its position, and what it waits for."""
+        named = self._welcome is not None and self._welcome.wire >= NAMED_QUEUE
+        behind = self.runner.behind(jid) if named else ""
         return JobReceived(jid, self.runner.position(jid), behind=behind)
 
     def on_runs(self, jid: str) -> bool:
-        """A job is at work; False: the master could not be told."""
+        """Report that a job runs; return False if the master could not be reached."""
         return self.link.send("control", JobReceived(jid, 0, runs=True))
 
     def on_postponed(self, jid: str, why: str) -> None:
-        """A job is put off: said once, and kept nowhere, since the disk may be full."""
+        """Report that a job is postponed: once, and only in memory, since the disk may be full."""
         if jid in self._put_off:
             return
         self._put_off.add(jid)
@@ -392,25 +401,25 @@ class Agent:
 
     @property
     def _held_chain(self) -> int:
-        """The chain that holds back others on this host; 0: none."""
+        """Return the chain that holds back others on this host; 0: none."""
         held = self.runner.held_by
         return held.number if held is not None else 0
 
     def _set_chain(self, chain: int) -> None:
-        held = Work("chain", chain) if chain and self._waits(chain) else None
+        held = Work(CHAIN, chain) if chain and self._waits(chain) else None
         if held != self.runner.held_by:
             self.runner.held_by = held
             self._held_since = None if held is None else self._clock.monotonic()
 
     def _waits(self, chain: int) -> bool:
-        """Return whether a chain has still to go on here, or to reboot this host at its end."""
+        """Return whether a chain has to continue here, or to reboot this host at its end."""
         return self._resume_file() or self._after.awaits(chain)
 
     def _resume_file(self) -> bool:
         return inline.resume_file(self.start.conf_dir)
 
     def _release_hold(self, now: float) -> None:
-        """Let other chains go on when the held one is gone, or has not come back in time."""
+        """Release other chains when the held one has ended, or has not continued in time."""
         chain = self._held_chain
         if self._held_since is None:
             return
@@ -427,7 +436,7 @@ class Agent:
             self.runner.start_next()
 
     def _boundary_seconds(self, chain: int) -> int:
-        """Return how long the master waits for the boot of a chain that lies here."""
+        """Return how long the master waits for the boot of a chain on this host, in seconds."""
         if self._boundary is None or self._boundary[0] != chain:
             from catena.runtime import chain_store
 
@@ -437,19 +446,32 @@ class Agent:
     # -- this host's processes ------------------------------------------------------------------
 
     def progressed(self, progress: JobProgress) -> None:
-        """Pass on a step of a running job; lost where there is no master."""
+        """Forward a step of a running job; it is lost without a connection."""
         self.link.send("control", JobProgressed(progress))
 
     def printed(self, output: JobOutput) -> None:
-        """Send what a running job prints; see `OutputSender`."""
-        self._output.take(output, self._clock.monotonic())
+        """Send output of a running job; see `OutputSender`."""
+        now = self._clock.monotonic()
+        if self._output is None:
+            self._output = self._output_sender(now)
+        self._output.take(output, now)
+
+    def _output_sender(self, now: float) -> OutputSender:
+        from catena.minion.link.output import OutputSender
+
+        sender = OutputSender(partial(self.link.send, "control"))
+        if self._welcome is not None:
+            sender.connected(self._welcome, now)
+            if not self.link.connected:
+                sender.lost()
+        return sender
 
     def fired(self, event: EventFired, told: Told, body: wire.Buffer = b"") -> None:
-        """Keep an event for the master; see `Events.fired`."""
+        """Store an event for the master; see `Events.fired`."""
         self._events.fired(event, body, told)
 
     def new_grains(self, grains: Dict[str, Any]) -> None:
-        """Take grains that a job has collected anew."""
+        """Process grains that a job has collected."""
         if grains == self.start.grains:
             return
         self.start = frozen.replace(self.start, grains=grains)
@@ -458,27 +480,27 @@ class Agent:
 
     @property
     def _owes_grains(self) -> bool:
-        """Whether the connected master has older grains than this agent."""
+        """Return whether the connected master has older grains than this agent."""
         return self.start.grains is not self._told_grains and self.link.connected
 
     def _tell_grains(self) -> None:
-        """Send grains that changed since the Hello; a full queue is tried again."""
+        """Send grains that have changed since the Hello; retry if the queue is full."""
         grains = self.start.grains
         if self._owes_grains and self.link.send("control", GrainsUpdate(grains)):
             self._told_grains = grains
 
     def restart_soon(self) -> None:
-        """Restart this agent once it has nothing at hand."""
+        """Restart this agent once nothing is in progress."""
         now = self._clock.monotonic()
         self._after.promise("asked", {"kind": "restart_agent"}, now, 0.0)
 
     def call_off(self, chain_id: int) -> None:
-        """Do not reboot for a chain that somebody has given up."""
+        """Cancel the reboot for a chain that was given up."""
         after = {"kind": "call_off", "chain_id": chain_id}
         self._after.promise("asked", after, self._clock.monotonic(), 0.0)
 
     def status(self) -> Dict[str, Any]:
-        """Return what this agent says of itself."""
+        """Return the agent's status, for display."""
         return {
             "id": self.start.id,
             "machine_id": self.start.machine_id,
@@ -495,7 +517,7 @@ class Agent:
         }
 
     def close(self, reason: str) -> None:
-        """Say goodbye and let go of everything; running jobs go on."""
+        """Send a Goodbye and close everything; running jobs continue."""
         self.link.close(reason)
         self._events.close(self._clock.monotonic())
         self.runner.close()

@@ -1,4 +1,4 @@
-"""A look at everything that a minion keeps on its host. Nothing is changed, no daemon is asked."""
+"""Check-up of all files of a minion on its host. It changes nothing and needs no daemon."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from catena.core.checkup import Finding, Level
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
+from catena.core.job import CHAIN
 from catena.minion.jobs import log as job_log
 from catena.minion.jobs.folder import JobFolder, StoredSpec
-from catena.minion.jobs.queue import Entry, Work, blocker, entry_of
+from catena.minion.jobs.queue import QueueEntry, Work, blocker, entry_of
 from catena.minion.link import event_log
 from catena.minion.start import configure, identity
 from catena.runtime import agent_versions, damage
-from catena.runtime.chain_record import ChainState, ChainView
+from catena.runtime.chain_record import HostChainState, JournaledChain
 from catena.runtime.chain_store import Chain, ChainStore
 from catena.runtime.resume_file import ResumeFile, clear_command
 from catena.transport import keys
 
-#: A master that has stored nothing for so long is worth a word.
+#: Age in seconds of the oldest unsent item from which the outbox is a finding.
 OUTBOX_OLD_SECONDS = 3600.0
-#: Queued jobs of which it is shown what each waits for.
+#: Maximum number of queued jobs listed with their reasons.
 QUEUED_SHOWN = 10
 
 
 def check(config_dir: Path) -> Iterator[Finding]:
-    """Yield what there is to say of the minion that *config_dir* configures."""
+    """Yield the findings about the minion configured in *config_dir*."""
     try:
         settings = configure.read(config_dir).settings
         minion = identity.minion_id(settings)
@@ -79,7 +80,7 @@ def _keys(settings: MinionSettings) -> Iterator[Finding]:
 
 
 def _chains(cache: Path, minion: str) -> Iterator[Finding]:
-    # Looked at one by one: only `ChainStore.chains` would report damage, and nothing is changed.
+    # Check each chain, because `ChainStore.chains` would stop at damage. Nothing is changed.
     store = ChainStore(cache, "", "", SystemClock())
     if not store.folder.is_dir():
         return
@@ -89,7 +90,7 @@ def _chains(cache: Path, minion: str) -> Iterator[Finding]:
         try:
             chain = store.look(int(folder.name))
         except (CatenaError, OSError, ValueError) as error:
-            advice = f"look at the host, then give that chain up: {clear_command(minion)}"
+            advice = f"check the host, then give that chain up: {clear_command(minion)}"
             yield Finding("journal", Level.fault, str(error), advice)
             continue
         if chain is not None:
@@ -98,9 +99,9 @@ def _chains(cache: Path, minion: str) -> Iterator[Finding]:
 
 def _chain(chain: Chain) -> Iterator[Finding]:
     number, view = chain.manifest.chain_id, chain.view
-    if view.state is ChainState.interrupted:
+    if view.state is HostChainState.interrupted:
         text = f"chain {number}: {_interrupted(view)} has no known outcome"
-        advice = f"look at the host; on the master: catena chain resolve {number}"
+        advice = f"check the host; then on the master: catena chain resolve {number}"
         yield Finding("journal", Level.warning, text, advice)
     elif not chain.ended:
         where = f"chunk {view.chunk} of {len(chain.manifest.chunks)}"
@@ -108,7 +109,7 @@ def _chain(chain: Chain) -> Iterator[Finding]:
         yield Finding("journal", Level.note, text + (f": {view.refused}" if view.refused else ""))
 
 
-def _interrupted(view: ChainView) -> str:
+def _interrupted(view: JournaledChain) -> str:
     found = [number for number, action in view.actions.items() if action.state == "interrupted"]
     return f"action {found[0]}" if found else "an action"
 
@@ -118,7 +119,7 @@ def _resume_file(config_dir: Path, pki_dir: Path, minion: str) -> Iterator[Findi
     if not file.path.exists() and not file.running.exists():
         return
     if not (pki_dir / "resume.key").exists():
-        text = f"{file.path} is signed by a key that is gone"
+        text = f"{file.path} is signed by a key that no longer exists"
         advice = f"to give that chain up: {file.clear_command}"
         yield Finding("resume file", Level.fault, text, advice)
         return
@@ -130,11 +131,11 @@ def _resume_file(config_dir: Path, pki_dir: Path, minion: str) -> Iterator[Findi
     point = waiting or taken
     if point is None:
         return
-    text = f"chain {point.actionchain_id} goes on with chunk {point.chunk}"
+    text = f"chain {point.actionchain_id} continues with chunk {point.chunk}"
     if waiting and point.boundary == "reboot" and point.boot_id == read_boot_id():
         yield Finding("resume file", Level.note, f"{text} after the next boot")
         return
-    advice = "the master's reactor gives the word; by hand: catena call " + RESUME
+    advice = "the master's reactor resumes it; to do so by hand: catena call " + RESUME
     yield Finding("resume file", Level.note, text, advice)
 
 
@@ -161,7 +162,7 @@ def _outbox(cache: Path) -> Iterator[Finding]:
 
 
 def _pending_chain(config_dir: Path, pki_dir: Path, minion: str) -> Optional[Work]:
-    """Return the chain that waits on this host, or None; `_resume_file` tells of damage."""
+    """Return the chain that waits on this host, or None; `_resume_file` reports damage."""
     file = ResumeFile(config_dir, pki_dir, minion)
     if not (pki_dir / "resume.key").exists():
         return None
@@ -169,12 +170,12 @@ def _pending_chain(config_dir: Path, pki_dir: Path, minion: str) -> Optional[Wor
         point = file.waiting() or file.taken()
     except CatenaError:
         return None
-    return Work("chain", point.actionchain_id) if point else None
+    return Work(CHAIN, point.actionchain_id) if point else None
 
 
 def _queued(cache: Path, held_by: Optional[Work]) -> Iterator[Finding]:
-    """Yield how many jobs wait for their turn, since when, and what each of them waits for."""
-    running: List[Entry] = []
+    """Yield the number of queued jobs, their waiting time, and the reason for each."""
+    running: List[QueueEntry] = []
     waiting: List[Tuple[StoredSpec, float]] = []
     for path in _entries(cache / "jobs"):
         folder = JobFolder(path)
@@ -184,7 +185,7 @@ def _queued(cache: Path, held_by: Optional[Work]) -> Iterator[Finding]:
             stored = folder.read_spec()
             since = (path / "spec").stat().st_mtime
         except (CatenaError, OSError):
-            continue  # `_outbox` tells of damage; another one has ended meanwhile
+            continue  # `_outbox` reports damage; a missing job has ended meanwhile
         if folder.is_claimed():
             running.append(entry_of(stored.spec))
         else:
@@ -193,7 +194,7 @@ def _queued(cache: Path, held_by: Optional[Work]) -> Iterator[Finding]:
         return
     age = time.time() - min(since for _, since in waiting)
     text = f"{len(waiting)} jobs wait in the queue, the first for {age:.0f} s"
-    advice = "what is in front of them: catena call saltutil.running"
+    advice = "for what is ahead of them: catena call saltutil.running"
     yield Finding("queue", Level.note, text, advice)
     waiting.sort(key=lambda item: item[0].received)
     entries = [entry_of(stored.spec) for stored, _ in waiting]
@@ -205,22 +206,22 @@ def _queued(cache: Path, held_by: Optional[Work]) -> Iterator[Finding]:
 
 def _damages(cache: Path) -> Iterator[Finding]:
     for found in damage.known(cache):
-        advice = f"look into it; the finding goes with its files in {cache / damage.FOLDER}"
+        advice = f"read the report in {cache / damage.FOLDER}; delete it to clear this finding"
         yield Finding("damage", Level.warning, found.text(), advice)
 
 
 def _put_off(cache: Path) -> Iterator[Finding]:
-    """Yield the jobs that wait for what passes: those given back, and those without a folder."""
+    """Yield the postponed jobs: those given back by a process, and those without a folder."""
     found = {}
     for folder in _entries(cache / "jobs"):
         if JobFolder(folder).is_postponed():
-            found[folder.name] = "it goes on when there is room on the disk and the master answers"
+            found[folder.name] = "it continues when the disk has space and the master answers"
     for jid, line in job_log.look(cache / "jobs.log").items():
         whole = line.ret or line.until or line.claim or not line.order
         if not whole and not (cache / "jobs" / jid).exists():
-            found[jid] = "it begins when there is room on the disk"
+            found[jid] = "it begins when the disk has space"
     for jid, until in sorted(found.items()):
-        yield Finding("jobs", Level.warning, f"job {jid} is put off: {until}", "make room")
+        yield Finding("jobs", Level.warning, f"job {jid} is postponed: {until}", "free some space")
 
 
 def _entries(folder: Path) -> List[Path]:
@@ -239,6 +240,6 @@ def _versions(settings: MinionSettings) -> Iterator[Finding]:
 
 
 def _newest(cache: Path) -> float:
-    """Return when something of this minion was written last; 0 without anything."""
+    """Return the latest modification time of this minion's files; 0 if there are none."""
     files = [cache / "lock", cache / "chains", cache / "jobs", cache / "outbox"]
     return max((path.stat().st_mtime for path in files if path.exists()), default=0.0)

@@ -1,6 +1,6 @@
-"""The minion daemon: composition root and its one loop. No threads, no asyncio, no YAML.
+"""The minion daemon: composition root and its event loop. No threads, no asyncio, no YAML.
 
-Started by `minion.launch` with a descriptor of its start record (`minion.start.blob`).
+`minion.launch` starts it with a descriptor of its start record (`minion.start.blob`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from catena.minion import upgrade
 from catena.minion.agent import Agent, Ports
 from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.job_processes import JobProcesses
-from catena.minion.link.local_socket import LocalConnection, LocalSocket
+from catena.minion.link.local_socket import LocalCaller, LocalSocket
 from catena.minion.link.master import socket_link
 from catena.minion.link.relay import CARRIED
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.notify import Notifier
 from catena.minion.start import blob
-from catena.minion.start.blob import SOCKET, Start
+from catena.minion.start.blob import SOCKET, StartData
 from catena.transport.failures import failure_of
 from catena.transport.messages import (
     ClientItem,
@@ -45,7 +45,7 @@ from catena.transport.messages import (
     JobProgressed,
 )
 
-#: Longest sleep: sleeps are bounded so that a lost wake-up costs a moment, never the agent.
+#: Maximum sleep in seconds, so that a missed wake-up delays the agent only briefly.
 IDLE_SECONDS = 30.0
 
 
@@ -53,17 +53,17 @@ class Daemon:
     """One minion.
 
     Args:
-        start: what the launcher found out.
+        start: data from the launcher.
         clock: the time.
-        log: where it logs.
+        log: the agent's log.
     """
 
-    def __init__(self, start: Start, clock: Clock, log: Log) -> None:
+    def __init__(self, start: StartData, clock: Clock, log: Log) -> None:
         start = frozen.replace(start, session=os.urandom(16).hex())
         self._clock, self._log = clock, log
         self._loop = Loop()
         self._stopping = ""
-        self._lines: Dict[LocalConnection, List[str]] = {}
+        self._lines: Dict[LocalCaller, List[str]] = {}
         self._notifier = Notifier.from_environment()
         self._next_sign = 0.0
         ports = Ports(
@@ -74,7 +74,7 @@ class Daemon:
         )
         self.agent = Agent(start, clock, log, ports)
         self._runner = self.agent.runner
-        # Before the socket by which others see that it is there, and may tell it to stop.
+        # Before the local socket, by which others see the agent and may then send it a signal.
         self._signals = _SignalPipe(self._loop, self._stop, log)
         self._local = LocalSocket(
             self._loop, start.run_dir / SOCKET, self._asked, self._hung_up, log
@@ -100,7 +100,7 @@ class Daemon:
         self._close()
 
     def _close(self) -> None:
-        self._log.info(f"stops: {self._stopping}; running jobs go on")
+        self._log.info(f"stops: {self._stopping}; running jobs continue")
         self._notifier.send("STOPPING=1")
         self._local.close()
         self.agent.close(self._stopping)
@@ -114,7 +114,7 @@ class Daemon:
 
     # -- this host's processes ------------------------------------------------------------------
 
-    def _asked(self, connection: LocalConnection, envelope: Envelope) -> None:
+    def _asked(self, connection: LocalCaller, envelope: Envelope) -> None:
         message = envelope.message
         if type(message) in CARRIED:
             self.agent.relay.ask(connection, envelope, self._clock.monotonic())
@@ -132,7 +132,7 @@ class Daemon:
         elif isinstance(message, ClientStop):
             self._hung_up(connection)
 
-    def _fired(self, connection: LocalConnection, envelope: Envelope, event: EventFired) -> None:
+    def _fired(self, connection: LocalCaller, envelope: Envelope, event: EventFired) -> None:
         def told(fault: Optional[Exception]) -> None:
             kept = EventStored(event.event_id)
             answer = kept if fault is None else failure_of(CatenaError(str(fault)))
@@ -141,7 +141,7 @@ class Daemon:
         self.agent.fired(event, told, envelope.body)
 
     def _requested(
-        self, connection: LocalConnection, envelope: Envelope, request: ClientRequest
+        self, connection: LocalCaller, envelope: Envelope, request: ClientRequest
     ) -> None:
         value: Any = True
         if request.verb == "running":
@@ -149,7 +149,7 @@ class Daemon:
         elif request.verb == "signal":
             number = request.params.get("signal")
             if not isinstance(number, int):
-                raise UsageError("signal: which one?")
+                raise UsageError("signal: the number of the signal is missing")
             value = self._runner.signal(str(request.params.get("jid", "")), number)
         elif request.verb == "status":
             value = self.agent.status()
@@ -165,8 +165,8 @@ class Daemon:
             raise UsageError(unknown("request", request.verb, verbs))
         connection.send(ClientReply(value), envelope.msg_id)
 
-    def _enter_line(self, connection: LocalConnection, msg_id: bytes) -> None:
-        """Let a `catena call` wait for its turn; it keeps it until it hangs up."""
+    def _enter_line(self, connection: LocalCaller, msg_id: bytes) -> None:
+        """Queue a `catena call`; it keeps its place until it disconnects."""
         key = f"call-{os.urandom(8).hex()}"
         self._lines.setdefault(connection, []).append(key)
 
@@ -178,7 +178,7 @@ class Daemon:
 
         self._runner.enter_line(key, turn)
 
-    def _hung_up(self, connection: LocalConnection) -> None:
+    def _hung_up(self, connection: LocalCaller) -> None:
         self.agent.relay.gone(connection)
         for key in self._lines.pop(connection, ()):
             self._runner.leave_line(key)
@@ -189,19 +189,20 @@ class Daemon:
         self._stopping = reason
 
     def _restart(self) -> None:
-        """Become the agent that `current` names, in this process."""
+        """Replace this process by the agent version that `current` names."""
         self._stopping = "restart of the agent"
         self._close()
         start = self.agent.start
         argv = upgrade.restart_argv(start.settings, start.conf_dir)
-        self._log.info(f"goes on as {argv[0]}")
+        self._log.info(f"restarts as {argv[0]}")
         os.execv(argv[0], argv)
 
 
 class _SignalPipe:
     """Turns SIGTERM, SIGINT and SIGHUP into a readable descriptor.
 
-    SIGHUP reopens a log file; an agent that logs to stderr ends, since its terminal has gone.
+    SIGHUP reopens a log file. It stops an agent that logs to stderr, because its terminal has
+    gone.
     """
 
     def __init__(self, loop: Loop, stop: Callable[[str], None], log: Log) -> None:
@@ -222,10 +223,10 @@ class _SignalPipe:
 
 
 def lock(cache_dir: Path) -> int:
-    """Take this minion's folders for this process, until it ends.
+    """Lock this minion's folders for this process until it ends.
 
     Raises:
-        UnreachableError: another agent has them.
+        UnreachableError: another agent has locked them.
     """
     path = private_folder(cache_dir) / "lock"
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -233,7 +234,7 @@ def lock(cache_dir: Path) -> int:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
-        raise UnreachableError(f"{path}: another agent runs with these folders") from None
+        raise UnreachableError(f"{path}: another agent already uses these folders") from None
     return handle
 
 

@@ -1,6 +1,6 @@
-"""The minion daemon's log: one line per message, into a file or to stderr.
+"""The minion daemon's log: one line per message, to a file or stderr.
 
-The standard library's `logging` costs an idle agent 0.7 MB.
+The standard library's `logging` would cost an idle agent 0.7 MB.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ LEVELS = ("error", "warning", "info", "debug")
 
 
 class Log:
-    """Writes lines of at most the set level.
+    """Writes messages of the configured level and above.
 
     Args:
         handle: descriptor to write to.
         level: one of LEVELS.
         clock: the time.
-        path: file behind *handle*, reopened when it was rotated; "" when there is none.
+        path: file of *handle*, reopened after rotation; "" if there is none.
     """
 
     def __init__(self, handle: int, level: str, clock: Clock, path: str = "") -> None:
@@ -34,7 +34,7 @@ class Log:
 
     @classmethod
     def open(cls, path: str, level: str, clock: Clock) -> Log:
-        """Return a log that appends to *path*; to stderr when it is "-" or can't be opened."""
+        """Return a log that appends to *path*; to stderr if it is "-" or cannot be opened."""
         if path == "-":
             return cls(2, level, clock)
         try:
@@ -46,7 +46,7 @@ class Log:
 
     @property
     def is_file(self) -> bool:
-        """Whether the log is a file, which another program may rotate."""
+        """Return whether the log is a file, which another program may rotate."""
         return bool(self._path)
 
     def reopen(self) -> None:
@@ -56,31 +56,31 @@ class Log:
         try:
             fresh = _opened(self._path)
         except OSError:
-            # The old file still takes what is logged, and the next write tries again.
+            # The old file remains open, and the next write tries again.
             return
         os.close(self._handle)
         self._handle = fresh
 
     def error(self, text: str) -> None:
-        """Log what somebody has to look at."""
+        """Log an error that somebody has to look at."""
         self._write(0, text)
 
     def warning(self, text: str) -> None:
-        """Log a condition that is not right and that the agent recovers from by itself."""
+        """Log an abnormal condition from which the agent recovers by itself."""
         self._write(1, text)
 
     def info(self, text: str) -> None:
-        """Log what happens: connections, jobs."""
+        """Log normal events: connections, jobs."""
         self._write(2, text)
 
     def debug(self, text: str) -> None:
-        """Log details that help to find an error of the agent."""
+        """Log details for debugging the agent."""
         self._write(3, text)
 
     def _write(self, level: int, text: str) -> None:
         if level > self._level:
             return
-        # A peer's words may be in the text: write one line without control characters.
+        # The text may contain a peer's: write one line without control characters.
         clean = text if text.isprintable() else _escaped(text)
         stamp = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         if self._path and self._was_rotated():
@@ -92,7 +92,7 @@ class Log:
             return
 
     def _was_rotated(self) -> bool:
-        """Return whether the log's path leads to another file than the open one, or to none."""
+        """Return whether the log's path no longer leads to the open file."""
         try:
             return not os.path.samestat(Path(self._path).stat(), os.fstat(self._handle))
         except OSError:
@@ -108,5 +108,5 @@ def _escaped(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
-#: What parts of the daemon need of it.
+#: Type of a method of Log, for parts of the daemon that use only one.
 Say = Callable[[str], None]

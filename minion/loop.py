@@ -1,10 +1,10 @@
-"""One poll over everything: the link's sockets, unix sockets, pidfds, signals."""
+"""One poll over all descriptors: the link's sockets, unix sockets, pidfds, signals."""
 
 from __future__ import annotations
 
 from typing import Callable, Dict
 
-import zmq
+from catena.transport.zeromq import zmq
 
 
 class Loop:
@@ -20,12 +20,12 @@ class Loop:
         self.poller.register(handle, zmq.POLLIN | (zmq.POLLOUT if write else 0))
 
     def forget(self, handle: int) -> None:
-        """Stop watching *handle*; to be called before it is closed."""
+        """Stop watching *handle*; call it before closing the descriptor."""
         if self._callbacks.pop(handle, None) is not None:
             self.poller.unregister(handle)
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait for anything, then run the callbacks of what is ready."""
+        """Wait for events, then run the callbacks of ready descriptors."""
         polled = self.poller.poll(timeout_ms)
         due = [
             (handle, mask, self._callbacks.get(handle))
@@ -33,6 +33,6 @@ class Loop:
             if isinstance(handle, int)
         ]
         for handle, mask, callback in due:
-            # An earlier one may have closed this descriptor, and given its number to another.
+            # An earlier callback may have closed this descriptor and reused its number.
             if callback is not None and self._callbacks.get(handle) is callback:
                 callback(mask)

@@ -1,4 +1,4 @@
-"""Messages to systemd (sd_notify(3)): a datagram, nothing else."""
+"""Messages to systemd (sd_notify(3)), as datagrams."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import socket
 
 
 class Notifier:
-    """Tells the service manager how the daemon does; silent where there is none.
+    """Reports the daemon's state to the service manager, if there is one.
 
     Args:
         address: NOTIFY_SOCKET.
-        watchdog_usec: WATCHDOG_USEC, "" without a watchdog.
+        watchdog_usec: WATCHDOG_USEC, or "" without a watchdog.
     """
 
     def __init__(self, address: str, watchdog_usec: str = "") -> None:
         self._address = "\0" + address[1:] if address.startswith("@") else address
-        #: Seconds between two signs of life: half of what the manager allows; 0: none asked for.
+        #: Seconds between two watchdog messages: half of the manager's limit; 0: none needed.
         self.interval = int(watchdog_usec) / 2e6 if watchdog_usec.isdigit() else 0.0
 
     @classmethod
@@ -32,5 +32,5 @@ class Notifier:
             try:
                 sock.sendto(text.encode("utf-8"), self._address)
             except OSError:
-                # The manager is gone or restarts; the next sign of life tells it.
+                # The manager is gone or restarting; the next message will reach it.
                 return

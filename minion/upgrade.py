@@ -1,7 +1,7 @@
-"""The daemon's part of a change of agent versions, and the guard that takes it back.
+"""The daemon's part of a change of agent versions, and the guard that can undo it.
 
-The guard is a process of the old version. It watches from outside, so that even a new agent that
-can't start at all, or hangs before its first line, is taken back.
+The guard is a process of the old version. It watches from outside, so that it can also replace a
+new agent that does not start or hangs immediately.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from catena.runtime import agent_versions
 from catena.runtime.agent_versions import UpgradeState
 
 _LOOK_SECONDS = 0.5
-#: From SIGTERM to SIGKILL of an agent that is taken back.
+#: Seconds between SIGTERM and SIGKILL of an agent whose upgrade is undone.
 _GRACE_SECONDS = 10.0
 
 
 def wants_restart(cache_dir: Path) -> bool:
-    """Return whether another version was asked for and is not yet tried."""
-    # Asked after each job, and mostly there is none.
+    """Return whether another version was requested and has not been tried."""
+    # Checked after each job; usually there is no request.
     if not os.path.exists(f"{cache_dir}/{agent_versions.STATE_FILE}"):  # noqa: PTH110
         return False
     upgrade = agent_versions.read(cache_dir)
@@ -38,14 +38,14 @@ def wants_restart(cache_dir: Path) -> bool:
 
 
 def confirm(cache_dir: Path, session: str) -> bool:
-    """The master welcomed this agent; return whether that confirms a change."""
+    """Record that the master welcomed this agent; return whether that confirms a change."""
     return agent_versions.confirm(cache_dir, session)
 
 
 def restart_argv(settings: MinionSettings, conf_dir: str) -> List[str]:
-    """Return the argv that becomes the next agent: the version asked for, else the current one.
+    """Return the argv of the next agent: the requested version, else the current one.
 
-    With a change to try, `current` is switched and a guard is started.
+    For a requested change, `current` is switched and a guard is started.
     """
     agent_dir, cache_dir = Path(settings.agent_dir), Path(settings.cache_dir)
     upgrade = agent_versions.begin_switch(agent_dir, cache_dir)
@@ -74,7 +74,7 @@ def is_current(agent_dir: Path) -> bool:
 
 
 def guard(conf_dir: str, agent_dir: Path, cache_dir: Path, agent: ProcessRef, until: float) -> str:
-    """Wait for the new agent to be confirmed; else take the change back and start the old one.
+    """Wait for the new agent to be confirmed; otherwise undo the change and start the old one.
 
     Returns:
         The state in which the change ended.
@@ -95,7 +95,7 @@ def guard(conf_dir: str, agent_dir: Path, cache_dir: Path, agent: ProcessRef, un
         return ""
     _end(agent)
     if not managed:
-        # Nobody restarts it here; under systemd the unit's Restart= does.
+        # Start the agent here; under systemd the unit's Restart= does so.
         argv = launch_argv(agent_dir, conf_dir)
         os.execv(argv[0], argv)
     return UpgradeState.fell_back.value

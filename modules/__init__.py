@@ -1,10 +1,10 @@
-"""Execution modules: what can be called on a host by name (test.ping, cmd.run, pkg.install)."""
+"""Execution modules: functions that are called by name (test.ping, cmd.run, pkg.install)."""
 
 from __future__ import annotations
 
 from typing import Dict
 
-#: Module name -> the Python module that holds its functions, imported on first use.
+#: By module name: the Python module with its functions, imported on first use.
 INDEX: Dict[str, str] = {
     "alternatives": "catena.modules.alternatives",
     "archive": "catena.modules.archive",

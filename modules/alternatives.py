@@ -1,4 +1,4 @@
-"""alternatives.*: which of several programs a common name such as `editor` stands for."""
+"""alternatives.*: the program behind a generic name such as `editor`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
 
 FOLDER = Path("/etc/alternatives")
-#: What update-alternatives keeps of each name, by family of the system.
+#: Folder of update-alternatives' records, by OS family.
 _RECORDS = {"RedHat": "/var/lib/alternatives", "Suse": "/var/lib/rpm/alternatives"}
 _NAME = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+:@-]*\Z")
 
@@ -34,7 +34,7 @@ def _tool(context: Context) -> str:
 
 
 def _ran(context: Context, *words: str) -> Tuple[bool, str]:
-    """Return whether the tool succeeded, and what it said."""
+    """Return whether the tool succeeded, and its output."""
     ran = context.call(
         "cmd.run_all", [_tool(context), *words], python_shell=False, ignore_retcode=True
     )
@@ -51,13 +51,13 @@ def _need(context: Context, *words: str) -> str:
 
 @function(reads=True)
 def display(context: Context, name: str) -> str:
-    """Return what the tool says of a name: its choices and which one is in force."""
+    """Return the tool's description of a name: its choices and the current one."""
     return _ran(context, "--display", _checked(name))[1]
 
 
 @function(reads=True)
 def show_link(context: Context, name: str) -> str:
-    """Return the path that a name's link has, as in /usr/bin/editor.
+    """Return the path of a name's link, such as /usr/bin/editor.
 
     Raises:
         CommandExecutionError: the name has no alternatives.
@@ -73,7 +73,7 @@ def show_link(context: Context, name: str) -> str:
 
 @function(reads=True)
 def show_current(context: Context, name: str) -> object:
-    """Return the path that a name stands for now; False when it has no alternatives."""
+    """Return the path that a name currently points to; False if it has no alternatives."""
     try:
         return os.readlink(FOLDER / _checked(name))  # noqa: PTH115  # the text of the link
     except OSError:
@@ -94,20 +94,20 @@ def _choice(line: str) -> str:
 
 @function(reads=True)
 def check_installed(context: Context, name: str, path: str) -> bool:
-    """Return whether a name stands for *path* now."""
+    """Return whether a name currently points to *path*."""
     return show_current(context, name) == path
 
 
 @function()
 def install(context: Context, name: str, link: str, path: str, priority: int) -> str:
-    """Add a choice to a name; return what the tool said.
+    """Add a choice to a name; return the tool's output.
 
     Args:
         context: the host.
         name: as in editor.
         link: as in /usr/bin/editor.
         path: the program.
-        priority: the highest one is taken while nobody has chosen.
+        priority: in automatic mode the choice with the highest priority is used.
     """
     number = str(int(priority))
     return _need(context, "--install", _absolute(link), _checked(name), _absolute(path), number)
@@ -115,19 +115,19 @@ def install(context: Context, name: str, link: str, path: str, priority: int) ->
 
 @function()
 def remove(context: Context, name: str, path: str) -> str:
-    """Take a choice from a name; return what the tool said."""
+    """Remove a choice from a name; return the tool's output."""
     return _need(context, "--remove", _checked(name), _absolute(path))
 
 
 @function()
 def auto(context: Context, name: str) -> str:
-    """Let a name stand for its choice of the highest priority; return what the tool said."""
+    """Set a name to automatic mode (highest priority); return the tool's output."""
     return _need(context, "--auto", _checked(name))
 
 
 @function()
 def set_(context: Context, name: str, path: str) -> str:
-    """Choose what a name stands for; return what the tool said."""
+    """Set the program of a name; return the tool's output."""
     return _need(context, "--set", _checked(name), _absolute(path))
 
 

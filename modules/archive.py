@@ -1,4 +1,4 @@
-"""archive.*: archives listed, extracted and packed."""
+"""archive.*: list, extract and create archives."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def opened(
     password: Optional[str] = None,
     where: Optional[source.FileSource] = None,
 ) -> Archive:
-    """Return the archive at *name*, fetched where it is not on this host.
+    """Return the archive at *name*; fetch it if it is remote.
 
     Args:
         context: the call's context.
         name: absolute path, salt:// or http(s) address.
         form: "tar" or "zip"; None: by the name.
-        strip: leading parts of each path to drop.
+        strip: number of leading path components to drop.
         password: of a zip file.
-        where: how it is fetched and checked.
+        where: how to fetch and check the archive.
 
     Raises:
-        CommandExecutionError: it is not there, or its hash is wrong.
-        UsageError: the form can't be told or read.
+        CommandExecutionError: the archive does not exist, or its hash is wrong.
+        UsageError: the form is unknown or not supported.
     """
     chosen = form or form_of(name)
     if not chosen:
@@ -70,7 +70,7 @@ def list_(
     saltenv: Optional[str] = None,
     source_hash: Optional[str] = None,
 ) -> Any:
-    """Return the paths in an archive; with *verbose* by kind, with what stands at the top."""
+    """Return the paths in an archive; with *verbose*, by kind and with the top-level ones."""
     where = source.FileSource(name, saltenv or context.saltenv, source_hash or "",
                           skip_verify=not source_hash)  # fmt: skip
     found = members(opened(context, name, archive_format, strip_components, where=where))
@@ -90,11 +90,11 @@ def unzip(
     password: Optional[str] = None,
     extract_perms: bool = True,
 ) -> List[str]:
-    """Extract a zip file into *dest*; return what was in it.
+    """Extract a zip file into *dest*; return the paths of its members.
 
     Raises:
-        CommandExecutionError: it can't be read or written.
-        UsageError: *excludes* is given: pack what you want instead.
+        CommandExecutionError: the file can't be read, or a member can't be written.
+        UsageError: *excludes* is given, which is not supported.
     """
     return _extracted(context, zip_file, "zip", dest, password, truth(extract_perms), excludes)
 
@@ -134,7 +134,7 @@ def zip_(
     runas: Optional[str] = None,
     zip64: bool = False,
 ) -> List[str]:
-    """Pack files and folders into a zip file; return what went in."""
+    """Pack files and folders into a zip file; return their names in it."""
     packed = []
     with zipfile.ZipFile(zip_file, "w", zipfile.ZIP_DEFLATED) as pack:
         for path, inside in _sources(sources, cwd):
@@ -146,7 +146,7 @@ def zip_(
 
 
 def _sources(sources: Any, cwd: Optional[str]) -> List[Tuple[Path, str]]:
-    """Return (path, name in the archive) of what is to be packed.
+    """Return (path, name in the archive) of the files to pack.
 
     Raises:
         CommandExecutionError: something is not there.
@@ -178,7 +178,7 @@ def tar(
     """
     words = ["tar", f"-{options.lstrip('-')}", tarfile] if options else ["tar", tarfile]
     words += ["-C", dest] if dest else []
-    # A file's name is no option: --checkpoint-action runs commands.
+    # A file name must not be read as an option: --checkpoint-action runs commands.
     words += ["--", *(str(each) for each in listed(sources))] if sources else []
     ran = run_command(context, words, RunOptions(cwd=cwd, runas=runas, python_shell=False))
     if ran.retcode:

@@ -1,4 +1,4 @@
-"""config.*: values of the minion's options, grains and pillar under one name."""
+"""config.*: look up values in the minion's options, grains and pillar."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def get(
     omit_master: bool = False,
     omit_grains: bool = False,
 ) -> Any:
-    """Return a value of the options, else of the grains, else of the pillar, else *default*.
+    """Return a value from the options, the grains or the pillar, in this order, or *default*.
 
     Args:
         context: the call's context.
         key: name or path (`nginx:port`).
-        default: value where there is none.
-        delimiter: between the names of a path.
-        merge: "recurse" or "overwrite": join the mappings of all sources, options strongest.
-        omit_opts: leave the options out.
-        omit_pillar: leave the pillar out.
-        omit_master: accepted; pillar does not hold the master's options here.
-        omit_grains: leave the grains out.
+        default: value if no source has the key.
+        delimiter: separator of the names in a path.
+        merge: "recurse" or "overwrite": merge the mappings of all sources; options win.
+        omit_opts: ignore the options.
+        omit_pillar: ignore the pillar.
+        omit_master: accepted without effect; pillar does not contain the master's options.
+        omit_grains: ignore the grains.
     """
     sources = _sources(
         context, omit_opts=omit_opts, omit_pillar=omit_pillar, omit_grains=omit_grains
@@ -89,7 +89,7 @@ def option(
 
 @function(reads=True)
 def merge(context: Context, value: str, default: Any = "") -> Any:
-    """Return the mappings or lists named *value* of options and pillar joined."""
+    """Return the merged mappings or lists named *value* of options and pillar."""
     found: Any = None
     for tree in _sources(context, omit_grains=True).values():
         part = tree.get(value)

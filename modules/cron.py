@@ -1,7 +1,7 @@
-"""cron.*: the tables of cron, with the lines that Salt manages marked as Salt marks them.
+"""cron.*: users' crontabs, with managed lines marked as by Salt.
 
-A managed line stands below a comment line that begins with "# Lines below here are managed" or
-carries `SALT_CRON_IDENTIFIER:<id>`, so that tables written by Salt are taken over as they are.
+A managed line follows a comment that begins with "# Lines below here are managed" or contains
+`SALT_CRON_IDENTIFIER:<id>`. Crontabs that Salt has written can therefore be used unchanged.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _FIELD = re.compile(r"[0-9A-Za-z*,/~?#LW-]+\Z")
 
 @dataclass(frozen=True)
 class CronJob:
-    """One line that cron runs."""
+    """One job line of a crontab."""
 
     cmd: str
-    #: Five fields, or one special word (@reboot).
+    #: Five time fields, or one special word (@reboot).
     when: Tuple[str, ...] = ("*",) * 5
     identifier: str = ""
     comment: str = ""
     commented: bool = False
 
     def lines(self) -> List[str]:
-        """Return the lines of the table."""
+        """Return the lines of the crontab."""
         head = ""
         if self.comment or self.identifier:
             head = "# " + self.comment.rstrip().replace("\n", "\n# ")
@@ -55,14 +55,14 @@ class CronJob:
 
 @dataclass(frozen=True)
 class Table:
-    """A user's table: lines of others first, then what is managed."""
+    """A user's crontab: unmanaged lines first, then the managed ones."""
 
     before: Tuple[str, ...] = ()
     env: Tuple[Tuple[str, str], ...] = ()
     jobs: Tuple[CronJob, ...] = ()
 
     def text(self) -> str:
-        """Return the table as crontab reads it."""
+        """Return the text for crontab."""
         lines = list(self.before)
         if self.env or self.jobs:
             lines.append(TAG.rstrip("\n"))
@@ -86,7 +86,7 @@ def _job(line: str, comment: List[str]) -> Optional[CronJob]:
 
 
 def parse(text: str) -> Table:
-    """Return a table; what stands above the mark is kept as it is."""
+    """Parse a crontab; keep the text above the mark unchanged."""
     before, mark, below = text.partition(TAG)
     if not mark:
         return Table(tuple(text.splitlines()))
@@ -108,7 +108,7 @@ def parse(text: str) -> Table:
 
 
 def position(table: Table, cmd: str, identifier: Any) -> Optional[int]:
-    """Return where a job stands: by its identifier, else by its command."""
+    """Return the position of a job, found by its identifier or else its command."""
     if identifier:
         for number, job in enumerate(table.jobs):
             if job.identifier == str(identifier):
@@ -120,7 +120,7 @@ def position(table: Table, cmd: str, identifier: Any) -> Optional[int]:
 
 
 def with_job(table: Table, job: CronJob) -> Table:
-    """Return *table* with *job*, in place of the one that it is."""
+    """Return *table* with *job*, which replaces an existing line of the same job."""
     place = position(table, job.cmd, job.identifier)
     if place is None:
         return Table(table.before, table.env, (*table.jobs, job))
@@ -156,7 +156,7 @@ def job_of(cmd: str, times: Dict[str, Any], special: Any = None, **more: Any) ->
     """Return a job.
 
     Raises:
-        UsageError: a time field or the special word is malformed, or a text has two lines.
+        UsageError: a time field or the special word is malformed, or a text has several lines.
     """
     if special:
         if str(special) not in _SPECIALS:
@@ -193,25 +193,25 @@ def _crontab(context: Context, user: str, words: List[str], stdin: Optional[str]
 
 
 def load(context: Context, user: str) -> Table:
-    """Return the table of *user*; an empty one when there is none."""
+    """Return the crontab of *user*; an empty one if there is none."""
     with only_looking():
         return parse(_crontab(context, user, ["-l"]))
 
 
 def save(context: Context, user: str, table: Table) -> None:
-    """Install the table of *user*."""
+    """Install the crontab of *user*."""
     _crontab(context, user, ["-"], stdin=table.text())
 
 
 @function(reads=True)
 def raw_cron(context: Context, user: str) -> str:
-    """Return the table of a user as text."""
+    """Return the crontab of a user as text."""
     return _crontab(context, user, ["-l"])
 
 
 @function(name="list_tab", reads=True)
 def list_tab(context: Context, user: str) -> Dict[str, Any]:
-    """Return the table of a user: crons, special, env and pre (lines of others)."""
+    """Return the crontab of a user: crons, special, env and pre (unmanaged lines)."""
     table = load(context, user)
     shown: Dict[str, Any] = {"crons": [], "special": [], "env": [], "pre": list(table.before)}
     for job in table.jobs:
@@ -231,7 +231,7 @@ def list_tab(context: Context, user: str) -> Dict[str, Any]:
 
 @function(name="ls", reads=True)
 def ls(context: Context, user: str) -> Dict[str, Any]:
-    """Return the table of a user, as cron.list_tab does."""
+    """Return the crontab of a user; an alias of cron.list_tab."""
     return dict(list_tab(context, user))
 
 
@@ -240,12 +240,12 @@ def set_job(
     context: Context, /, user: str, minute: Any, hour: Any, daymonth: Any, month: Any,
     dayweek: Any, cmd: str, **more: Any,
 ) -> str:  # fmt: skip
-    """Set one job; "new", "updated" or "present".
+    """Set one job; return "new", "updated" or "present".
 
     Args:
         context: the call's context.
-        user: whose table.
-        minute: field of the table, as the next four.
+        user: owner of the crontab.
+        minute: time field, as the next four.
         hour: field.
         daymonth: field.
         month: field.
@@ -259,7 +259,7 @@ def set_job(
 
 @function()
 def set_special(context: Context, /, user: str, special: str, cmd: str, **more: Any) -> str:
-    """Set one job that runs at a special time (@reboot); "new", "updated" or "present"."""
+    """Set one job with a special time (@reboot); return "new", "updated" or "present"."""
     return put(context, user, job_of(cmd, {}, special, **more))
 
 
@@ -277,7 +277,7 @@ def put(context: Context, user: str, job: CronJob) -> str:
 def rm_job(
     context: Context, /, user: str, cmd: str, identifier: Any = None, **ignored: Any
 ) -> str:
-    """Remove one job; "removed" or "absent"."""
+    """Remove one job; return "removed" or "absent"."""
     table = load(context, user)
     new = without_job(table, cmd, identifier)
     if new == table:
@@ -288,7 +288,7 @@ def rm_job(
 
 @function()
 def set_env(context: Context, user: str, name: str, value: Any = "") -> str:
-    """Set a variable of a user's table; "new", "updated" or "present"."""
+    """Set a variable of a user's crontab; return "new", "updated" or "present"."""
     table = load(context, user)
     new = with_env(table, _one_line(name, "the name"), _one_line(value, "the value"))
     if new == table:
@@ -299,7 +299,7 @@ def set_env(context: Context, user: str, name: str, value: Any = "") -> str:
 
 @function()
 def rm_env(context: Context, user: str, name: str) -> str:
-    """Remove a variable of a user's table; "removed" or "absent"."""
+    """Remove a variable of a user's crontab; return "removed" or "absent"."""
     table = load(context, user)
     new = with_env(table, name, None)
     if new == table:

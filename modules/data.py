@@ -1,4 +1,4 @@
-"""data.*: a small store of values on this host, kept between runs."""
+"""data.*: a small persistent store of values on this host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _path(context: Context) -> Path:
 
 
 def _alone(context: Context) -> ContextManager[None]:
-    """Keep other jobs away from the store while it is read, changed and written."""
+    """Lock the store against other jobs while it is read, changed and written."""
     path = _path(context)
     durable_folder(path.parent)
     return alone(path.with_suffix(".lock"))
@@ -56,13 +56,13 @@ def _save(context: Context, values: Dict[str, Any]) -> bool:
 
 @function()
 def clear(context: Context) -> bool:
-    """Forget everything in the store; True."""
+    """Remove all values; return True."""
     return _save(context, {})
 
 
 @function()
 def dump(context: Context, new_data: Any) -> bool:
-    """Replace the store by a mapping, or by JSON of one; False for anything else."""
+    """Replace the store by a mapping, or by a JSON mapping; return False for other values."""
     given = new_data
     if isinstance(given, str):
         try:
@@ -74,14 +74,14 @@ def dump(context: Context, new_data: Any) -> bool:
 
 @function()
 def update(context: Context, key: str, value: Any) -> bool:
-    """Keep *value* as *key*; True."""
+    """Store *value* as *key*; return True."""
     with _alone(context):
         return _save(context, {**load(context), str(key): value})
 
 
 @function()
 def cas(context: Context, key: str, value: Any, old_value: Any) -> bool:
-    """Keep *value* as *key* if it was *old_value*; return whether it was."""
+    """Store *value* as *key* if the current value is *old_value*; return whether it was."""
     with _alone(context):
         values = load(context)
         if key not in values or values[key] != old_value:
@@ -91,7 +91,7 @@ def cas(context: Context, key: str, value: Any, old_value: Any) -> bool:
 
 @function()
 def pop(context: Context, key: str, default: Any = None) -> Any:
-    """Forget *key* and return its value, or *default*."""
+    """Remove *key* and return its value, or *default*."""
     with _alone(context):
         values = load(context)
         found = values.pop(key, default)

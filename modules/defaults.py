@@ -1,4 +1,4 @@
-"""defaults.*: the defaults that a formula ships, and merging for templates."""
+"""defaults.*: default values of formulas, and merging for templates."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FILES = ("defaults.yaml", "defaults.json")
 
 
 def _defaults_of(context: Context, formula: str) -> Dict[str, Any]:
-    """Return the data of `<formula>/defaults.yaml` (or .json) of the file roots; {} without."""
-    # The renderers need third-party packages, which hosts reached over SSH may lack.
+    """Return the data of `<formula>/defaults.yaml` (or .json) in the file roots, or {}."""
+    # Imported here: the renderers need third-party packages, which hosts over SSH may lack.
     from catena.renderers.pipeline import render
     from catena.renderers.source import Source
 
@@ -33,12 +33,12 @@ def _defaults_of(context: Context, formula: str) -> Dict[str, Any]:
 
 @function(name="get", reads=True)
 def get(context: Context, key: str, default: Any = "") -> Any:
-    """Return the pillar's value at *key*, else that of the formula's defaults.yaml.
+    """Return the value of *key* in the pillar, or else in the formula's defaults.yaml.
 
     Args:
         context: the call's context.
         key: path that begins with the name of the formula (`core:users:root`).
-        default: value where neither has one.
+        default: value if neither has the key.
     """
     formula = key.partition(":")[0]
     own = context.pillar.get(formula)
@@ -55,15 +55,15 @@ def merge(
     in_place: bool = True,
     convert_none: bool = True,
 ) -> Any:
-    """Lay *src* over *dest* and return the result.
+    """Merge *src* into *dest* and return the result.
 
     Args:
         context: the call's context.
         dest: the base.
-        src: what is laid over it.
+        src: the values that win.
         merge_lists: append lists instead of replacing them.
         in_place: change *dest* itself.
-        convert_none: take None for an empty mapping.
+        convert_none: treat None as an empty mapping.
 
     Raises:
         UsageError: one of them is no mapping.
@@ -80,7 +80,7 @@ def merge(
 
 @function(name="deepcopy", reads=True)
 def deepcopy(context: Context, source: Any) -> Any:
-    """Return a copy of *source* that shares nothing with it."""
+    """Return a deep copy of *source*."""
     return copy.deepcopy(source)
 
 
@@ -93,15 +93,15 @@ def update(
     in_place: bool = True,
     convert_none: bool = True,
 ) -> Dict[str, Any]:
-    """Lay each mapping of *dest* over *defaults*.
+    """Merge each mapping of *dest* into a copy of *defaults*.
 
     Args:
         context: the call's context.
-        dest: name -> what one thing says of itself.
-        defaults: what every thing has.
+        dest: mappings by name.
+        defaults: the values that all of them share.
         merge_lists: append lists instead of replacing them.
-        in_place: change *dest* itself where it is a dict.
-        convert_none: take None for an empty mapping.
+        in_place: change *dest* itself if it is a dict.
+        convert_none: treat None as an empty mapping.
 
     Raises:
         UsageError: one of them is no mapping.

@@ -1,4 +1,4 @@
-"""dig.*: questions to name servers, by the program dig."""
+"""dig.*: DNS lookups with the program dig."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SECONDS = 60
 
 
 def ask(context: Context, host: str, kind: str, server: Optional[str] = None) -> List[str]:
-    """Return the short answers of dig, one a line.
+    """Return the lines of dig's short answer.
 
     Raises:
         UsageError: *host* or *server* is no name.
-        CommandExecutionError: there is no dig here, or it gets no answer.
+        CommandExecutionError: dig is not installed, or gets no answer.
     """
     for name in (host, server or ""):
         if name.startswith(("-", "+", "@")) or any(character.isspace() for character in name):
@@ -62,7 +62,7 @@ def aaaa(context: Context, host: str, nameserver: Optional[str] = None) -> List[
 
 @function(name="CNAME", reads=True)
 def cname(context: Context, host: str, nameserver: Optional[str] = None) -> List[str]:
-    """Return what a name stands for."""
+    """Return the canonical name of an alias."""
     return ask(context, host, "CNAME", nameserver)
 
 
@@ -101,7 +101,7 @@ def mx(
 
 @function(name="TXT", reads=True)
 def txt(context: Context, host: str, nameserver: Optional[str] = None) -> List[str]:
-    """Return the texts of a name."""
+    """Return the TXT records of a name."""
     return ask(context, host, "TXT", nameserver)
 
 

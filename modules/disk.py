@@ -1,4 +1,4 @@
-"""disk.*: file systems and how full they are."""
+"""disk.*: file systems and their usage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_df(text: str, kind: str = "1K-blocks") -> Dict[str, Dict[str, Any]]:
 
 
 def _df(context: Context, flags: List[str], kind: str) -> Dict[str, Dict[str, Any]]:
-    # df fails for one mount that it may not read and prints the others all the same.
+    # df exits with an error for an unreadable mount but prints the others.
     ran = run(context, ["df", *flags], RunOptions(python_shell=False, cwd="/", timeout=60))
     if not ran.stdout:
         raise CommandExecutionError(f"df: {ran.stderr}")
@@ -50,7 +50,7 @@ def inodeusage(context: Context, args: Optional[str] = None) -> Dict[str, Dict[s
 
 @function(reads=True)
 def percent(context: Context, args: Optional[str] = None) -> Any:
-    """Return how full each mount point is, or the one named."""
+    """Return the usage in percent of each mount point, or of the given one."""
     full = {mount: entry["capacity"] for mount, entry in usage(context).items()}
     return full if args is None else full.get(args, {})
 
@@ -64,7 +64,7 @@ def free(context: Context, path: str = "/") -> int:
 
 @function(reads=True)
 def blkid(context: Context, device: Optional[str] = None) -> Dict[str, Dict[str, str]]:
-    """Return what blkid says of block devices, by device."""
+    """Return blkid's values of block devices, by device."""
     import shlex
 
     words = ["blkid", *([device] if device and not device.startswith("-") else [])]

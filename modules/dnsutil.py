@@ -1,4 +1,4 @@
-"""dnsutil.*: names by this host's own resolver, /etc/hosts, serials of zones."""
+"""dnsutil.*: names from this host's resolver and /etc/hosts, and serials of zones."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _resolved(host: str, family: int) -> Union[str, List[str]]:
 
 @function(name="A", reads=True)
 def a_(context: Context, host: str, nameserver: Optional[str] = None) -> Any:
-    """Return the IPv4 addresses of a name; *nameserver* is asked by dig."""
+    """Return the IPv4 addresses of a name; with *nameserver*, query that server with dig."""
     return dig.a_(context, host, nameserver) if nameserver else _resolved(host, socket.AF_INET)
 
 
 @function(name="AAAA", reads=True)
 def aaaa(context: Context, host: str, nameserver: Optional[str] = None) -> Any:
-    """Return the IPv6 addresses of a name; *nameserver* is asked by dig."""
+    """Return the IPv6 addresses of a name; with *nameserver*, query that server with dig."""
     return dig.aaaa(context, host, nameserver) if nameserver else _resolved(host, socket.AF_INET6)
 
 
@@ -55,7 +55,7 @@ def mx(
 def spf(
     context: Context, domain: str, record: str = "SPF", nameserver: Optional[str] = None
 ) -> List[str]:
-    """Return who may send mail for a domain; see dig.SPF."""
+    """Return the hosts that may send mail for a domain; see dig.SPF."""
     return dig.spf(context, domain, record, nameserver)
 
 
@@ -85,7 +85,7 @@ def _text(path: str) -> str:
 
 @function(reads=True)
 def serial(context: Context, zone: str = "", update: bool = False) -> str:
-    """Return a serial of today for a zone (YYYYMMDDNN), kept; the next one with *update*."""
+    """Return today's stored serial of a zone (YYYYMMDDNN); with *update*, the next one."""
     from datetime import datetime, timezone
 
     safe = "".join(one if one.isalnum() or one in ".-" else "_" for one in str(zone)).lstrip(".")

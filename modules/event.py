@@ -25,19 +25,19 @@ def send(
     context: Context, /, tag: str, data: Any = None, with_env: Any = False,
     with_grains: Any = False, with_pillar: Any = False, **kwargs: Any,
 ) -> bool:  # fmt: skip
-    """Send an event to the master; True when it was taken.
+    """Send an event to the master; return True if it was accepted.
 
-    The agent keeps it until the master has stored it. It is on disk before the job's return is,
-    and before the job calls another function that may change something; in states before the next
-    step.
+    The agent stores the event until the master has stored it. The event is durable before the
+    job's return, before the job calls another function that may change something, and in states
+    before the next step.
 
-    The master stores it in Salt's shape of a minion's event: {id, cmd, pretag, data, tag, ts}, so
-    reactor files find what was sent in `data['data']`.
+    The master stores it in Salt's shape of a minion's event: {id, cmd, pretag, data, tag, ts}.
+    Reactor files therefore find the sent data in `data['data']`.
 
     Args:
         context: the call's context.
-        tag: its tag; the master keeps it under this minion's own name.
-        data: what it says; keyword arguments are added.
+        tag: its tag; the master stores it with this minion's name as the source.
+        data: the data; keyword arguments are added.
         with_env: True or names: environment variables to add.
         with_grains: True or names: grains to add.
         with_pillar: True or names: pillar values to add.
@@ -67,7 +67,7 @@ def send(
 def fire_master(
     context: Context, data: Any, tag: str, preload: Optional[Mapping[str, Any]] = None
 ) -> bool:
-    """Send an event to the master; True when it was taken."""
+    """Send an event to the master; return True if it was accepted."""
     return _fire(context, data, tag)
 
 

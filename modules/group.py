@@ -21,7 +21,7 @@ def add(
     root: Optional[str] = None,
     non_unique: bool = False,
 ) -> bool:
-    """Add a group; True."""
+    """Add a group; return True."""
     words = ["groupadd"]
     if gid is not None:
         words += ["-g", str(int(gid))]
@@ -35,14 +35,14 @@ def add(
 
 @function()
 def delete(context: Context, name: str, root: Optional[str] = None) -> bool:
-    """Remove a group; True."""
+    """Remove a group; return True."""
     accounts.act(context, ["groupdel", checked_name(name)], root)
     return True
 
 
 @function(reads=True)
 def info(context: Context, name: str, root: Optional[str] = None) -> Dict[str, Any]:
-    """Return name, gid and members of a group; {} for none."""
+    """Return name, gid and members of a group; {} if it does not exist."""
     found = accounts.read(root).groups.get(str(name))
     return found.as_dict() if found else {}
 
@@ -57,14 +57,14 @@ def getent(
 
 @function()
 def chgid(context: Context, name: str, gid: int, root: Optional[str] = None) -> bool:
-    """Change the number of a group; True."""
+    """Change the gid of a group; return True."""
     accounts.act(context, ["groupmod", "-g", str(int(gid)), checked_name(name)], root)
     return True
 
 
 @function()
 def members(context: Context, name: str, members_list: Any, root: Optional[str] = None) -> bool:
-    """Make exactly these users members of a group; True.
+    """Set the members of a group to exactly these users; return True.
 
     Raises:
         CommandExecutionError: there is no such group.
@@ -82,7 +82,7 @@ def members(context: Context, name: str, members_list: Any, root: Optional[str] 
 
 @function()
 def adduser(context: Context, name: str, username: str, root: Optional[str] = None) -> bool:
-    """Make a user a member of a group; True."""
+    """Add a user to a group; return True."""
     words = ["usermod", "-a", "-G", checked_name(name), checked_name(username)]
     accounts.act(context, words, root)
     return True
@@ -90,7 +90,7 @@ def adduser(context: Context, name: str, username: str, root: Optional[str] = No
 
 @function()
 def deluser(context: Context, name: str, username: str, root: Optional[str] = None) -> bool:
-    """End a user's membership in a group; True."""
+    """Remove a user from a group; return True."""
     user, group = checked_name(username), checked_name(name)
     known = accounts.read(root)
     if group in known.groups and user not in known.groups[group].members:

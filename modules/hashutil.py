@@ -136,7 +136,7 @@ def github_signature(
 
 @function()
 def base64_decodefile(context: Context, instr: Text, outfile: str) -> bool:
-    """Write what base64 holds into a file, which only its owner may read if it is new; True."""
+    """Decode base64 into a file; a new file is readable only by its owner. Return True."""
     from catena.modules.file.content import write
 
     write(Path(outfile), _decoded(instr))

@@ -1,4 +1,4 @@
-"""hosts.*: the hosts file, its comments and order kept."""
+"""hosts.*: edit /etc/hosts, preserving comments and order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from catena.core.plugins import function
 from catena.modules.file import content
 from catena.modules.shared.arguments import listed
 
-#: Scope of an IPv6 address: a name of an interface.
+#: Zone of an IPv6 address: the name of an interface.
 _ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}\Z")
 
 
 @dataclass(frozen=True)
 class HostsLine:
-    """One line: an address with its names, or something else that is kept as it is."""
+    """One line: an address with its names, or other text that stays unchanged."""
 
     text: str
     ip: str = ""
@@ -28,7 +28,7 @@ class HostsLine:
     comment: str = ""
 
     def written(self) -> str:
-        """Return the line as it goes into the file."""
+        """Return the text of the line."""
         if not self.ip:
             return self.text
         tail = f"\t\t#{self.comment}" if self.comment else ""
@@ -49,7 +49,7 @@ def parse(text: str) -> List[HostsLine]:
 
 
 def with_host(lines: List[HostsLine], ip: str, names: List[str]) -> List[HostsLine]:
-    """Return *lines* with *names* among those of *ip*."""
+    """Return *lines* with *names* added to *ip*."""
     for position, line in enumerate(lines):
         if line.ip == ip:
             fresh = [name for name in names if name not in line.names]
@@ -61,7 +61,7 @@ def with_host(lines: List[HostsLine], ip: str, names: List[str]) -> List[HostsLi
 
 
 def without_host(lines: List[HostsLine], ip: str, names: List[str]) -> List[HostsLine]:
-    """Return *lines* without *names* among those of *ip*; "" is any address."""
+    """Return *lines* with *names* removed from *ip*; "" means any address."""
     found = []
     for line in lines:
         if line.ip and ip in ("", line.ip) and set(names) & set(line.names):
@@ -93,7 +93,7 @@ def load(context: Context) -> List[HostsLine]:
 
 
 def save(context: Context, lines: List[HostsLine]) -> bool:
-    """Write the hosts file when it would differ; return whether the names in it changed."""
+    """Write /etc/hosts if it differs; return whether names changed."""
     path = path_of(context)
     if [(line.ip, line.names) for line in load(context)] == [
         (line.ip, line.names) for line in lines
@@ -169,21 +169,21 @@ def has_pair(context: Context, ip: str, alias: Any) -> bool:
 
 @function()
 def add_host(context: Context, ip: str, alias: Any) -> bool:
-    """Add a name to an address; True."""
+    """Add a name to an address; return True."""
     save(context, with_host(load(context), checked_ip(ip), checked_names(alias)))
     return True
 
 
 @function()
 def rm_host(context: Context, ip: str, alias: Any) -> bool:
-    """Remove a name from an address; True."""
+    """Remove a name from an address; return True."""
     save(context, without_host(load(context), str(ip), checked_names(alias)))
     return True
 
 
 @function()
 def set_host(context: Context, ip: str, alias: Any, comment: Any = None) -> bool:
-    """Make these the only names of an address; none removes it; True."""
+    """Set the names of an address; no names remove its line. Return True."""
     names = checked_names(alias) if alias else []
     save(context, with_only(load(context), checked_ip(ip), names))
     return True
@@ -191,7 +191,7 @@ def set_host(context: Context, ip: str, alias: Any, comment: Any = None) -> bool
 
 @function()
 def set_comment(context: Context, ip: str, comment: str) -> bool:
-    """Set the comment of an address's line; False when there is none."""
+    """Set the comment of an address's line; return False if there is no line."""
     lines = load(context)
     if not any(line.ip == ip for line in lines) or "\n" in str(comment):
         return False

@@ -1,4 +1,4 @@
-"""http.*: ask a web server, with Python's own client."""
+"""http.*: HTTP requests with Python's standard library."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from catena.core.suggest import unknown
 BODY_LIMIT = 16 * 1024 * 1024
 _SECONDS = 60.0
 _SCHEMES = ("http", "https")
-#: As the client spells them.
+#: Headers that a redirect to another host must not receive, as the client spells them.
 _SECRET_HEADERS = ("Authorization", "Cookie")
 _DECODERS = ("auto", "json", "xml", "yaml", "plain")
-#: Options of Salt's client that have no meaning for this one.
+#: Options of Salt's HTTP client without effect here.
 _IGNORED = frozenset(
     """backend cookie_format cookie_jar cookies data_render data_renderer formdata
     formdata_fieldname formdata_filename handle header_render header_renderer headers_out
@@ -32,14 +32,14 @@ _IGNORED = frozenset(
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked."""
+    """One HTTP request."""
 
     url: str
     method: str = "GET"
     data: Optional[bytes] = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float = _SECONDS
-    #: False: any certificate will do; a path: who may have signed it.
+    #: False: accept any certificate; a path: trusted certificate authorities.
     verify: Union[bool, str] = True
     #: Path of this client's certificate and key.
     cert: str = ""
@@ -47,7 +47,7 @@ class Request:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What came back."""
+    """The reply of the server."""
 
     body: bytes = b""
     status: int = 0
@@ -62,7 +62,7 @@ class HttpAnswer:
 
 
 def ask(request: Request) -> HttpAnswer:
-    """Return what the server answers; a failure is an answer too.
+    """Send the request and return the reply; a failure is returned too.
 
     Raises:
         UsageError: the address is none of http or https.
@@ -94,7 +94,7 @@ def _opener(request: Request) -> Any:
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
     class Redirects(HTTPRedirectHandler):
-        """Goes where the server sends it; another host is not told the password."""
+        """Follows redirects; sends no password to another host."""
 
         def redirect_request(self, req: Any, *given: Any) -> Any:
             made: Any = super().redirect_request(req, *given)
@@ -132,7 +132,7 @@ def _answer(found: Any, error: str = "") -> HttpAnswer:
 
 
 def _known(charset: Optional[str]) -> str:
-    """Return *charset*, or UTF-8 where this Python does not know it."""
+    """Return *charset*, or UTF-8 if this Python does not support it."""
     try:
         return codecs.lookup(charset or "utf-8").name
     except LookupError:
@@ -144,9 +144,9 @@ class HttpOptions:
     """Options of http.query, under Salt's names."""
 
     method: str = "GET"
-    #: For the query string.
+    #: Parameters for the query string.
     params: Optional[Mapping[str, Any]] = None
-    #: Body: a text, or a mapping for a form.
+    #: Body of the request: a text, or a mapping for a form.
     data: Any = None
     #: File with the body.
     data_file: str = ""
@@ -156,26 +156,26 @@ class HttpOptions:
     header_file: str = ""
     username: str = ""
     password: str = ""
-    #: [username, password] instead.
+    #: [username, password], as an alternative.
     auth: Any = None
-    #: Read the body as data, into "dict"; as what, or as the server says.
+    #: Decode the body into "dict", by decode_type or the server's content type.
     decode: bool = False
     decode_type: str = "auto"
-    #: What is told beside the body.
+    #: Include the status code, the headers and the text in the result.
     status: bool = False
     headers: bool = False
     text: bool = False
-    #: Ask nothing.
+    #: Send no request.
     test: bool = False
-    #: Certificates that vouch for the server; False: any will do.
+    #: Trusted certificate authorities; False: accept any certificate.
     ca_bundle: str = ""
     verify_ssl: bool = True
-    #: This client's certificate.
+    #: Certificate of this client.
     cert: str = ""
     agent: str = "catena"
-    #: False: a status of 400 and more is no error.
+    #: False: a status of 400 or more is no error.
     raise_error: bool = True
-    #: False: the body stays bytes.
+    #: False: return the body as bytes.
     decode_body: bool = True
     timeout: float = _SECONDS
 
@@ -190,7 +190,7 @@ def _options(given: Mapping[str, Any]) -> HttpOptions:
 
 @function()
 def query(context: Context, /, url: str, method: str = "GET", **kwargs: Any) -> Dict[str, Any]:
-    """Return what a web server answers.
+    """Send an HTTP request and return the reply.
 
     Args:
         context: the call's context.
@@ -198,11 +198,11 @@ def query(context: Context, /, url: str, method: str = "GET", **kwargs: Any) -> 
         method: GET, POST, PUT, …
         kwargs: params, data, data_file, header_dict, header_list, header_file, username, password,
             auth; decode, decode_type (auto, json, xml, yaml, plain), decode_body; status, headers,
-            text (what is told beside the body); test (ask nothing), raise_error, timeout, agent;
+            text (include them in the result); test (send nothing), raise_error, timeout, agent;
             verify_ssl, ca_bundle, cert. Other options of Salt's have no effect.
 
     Returns:
-        {"body"}, and as asked for "status", "headers", "text", "dict"; {"error"} of a failure.
+        {"body"}, plus "status", "headers", "text" and "dict" if requested; {"error"} on failure.
 
     Raises:
         UsageError: an argument that is not known, or no http address.
@@ -293,7 +293,7 @@ def _headers(
 
 
 def _decoded(answer: HttpAnswer, kind: str) -> Dict[str, Any]:
-    """Return {"dict": data}, or {"text": …} of what is no data."""
+    """Return {"dict": data}, or {"text": …} if the body is no data."""
     if kind not in _DECODERS:
         raise UsageError(unknown("decode_type", kind, _DECODERS))
     if kind == "auto":
@@ -342,13 +342,13 @@ def wait_for_successful_query(
     request_interval: float = 1,
     **kwargs: Any,
 ) -> Dict[str, Any]:
-    """Ask a web server until it answers without an error; return its last answer.
+    """Repeat an HTTP request until it succeeds; return the last reply.
 
     Args:
         context: the call's context.
         url: address.
-        wait_for: give up after so many seconds.
-        request_interval: seconds between two questions.
+        wait_for: seconds after which to give up.
+        request_interval: seconds between two requests.
         kwargs: of http.query.
     """
     end = time.monotonic() + float(wait_for)

@@ -27,7 +27,7 @@ def read(path: str, separator: str = "=") -> IniText:
 
 
 def write(path: str, ini: IniText) -> None:
-    """Write *ini* to *path*, keeping owner and mode of a file that is there.
+    """Write *ini* to *path*; keep owner and mode of an existing file.
 
     Raises:
         CommandExecutionError: its folder is missing, or it can't be written.
@@ -39,7 +39,7 @@ def write(path: str, ini: IniText) -> None:
 
 
 def text_of(value: Any) -> str:
-    """Return how a value is written."""
+    """Return the text of a value in an INI file."""
     return "" if value is None else str(value)
 
 
@@ -54,7 +54,7 @@ def set_option(
     """Set options: {section: {option: value}}; a plain value belongs to no section.
 
     Returns:
-        What changed: {section: {option: {"before", "after"}}}.
+        The changes: {section: {option: {"before", "after"}}}.
     """
     ini = read(file_name, separator)
     changes = apply(ini, sections)
@@ -64,7 +64,7 @@ def set_option(
 
 
 def apply(ini: IniText, sections: Mapping[str, Any]) -> Dict[str, Any]:
-    """Set options of *ini* and return what changed, as ini.set_option does."""
+    """Set options of *ini* and return the changes in the form of ini.set_option."""
     if not isinstance(sections, Mapping):
         raise UsageError(f"sections must be a mapping, not {sections!r}"[:200])
     changes: Dict[str, Any] = {}
@@ -112,7 +112,7 @@ def remove_option(
     separator: str = "=",
     encoding: Optional[str] = None,
 ) -> Optional[str]:
-    """Remove one option; return its value, or None where there was none."""
+    """Remove one option; return its value, or None if there was none."""
     ini = read(file_name, separator)
     value = ini.remove(section or "", option)
     if value is not None:
@@ -140,7 +140,7 @@ def remove_section(
     separator: str = "=",
     encoding: Optional[str] = None,
 ) -> Dict[str, str]:
-    """Remove a section; return what its options were."""
+    """Remove a section; return its options."""
     ini = read(file_name, separator)
     if section not in ini.sections():
         return {}

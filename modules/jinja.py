@@ -1,4 +1,4 @@
-"""jinja.*: what templates of the file roots hold, for tests and for a look."""
+"""jinja.*: variables and results of templates in the file roots, for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_map(context: Context, path: str, value: str) -> Any:
 
     Raises:
         UsageError: *value* is no name.
-        RenderError: the template has a fault, or lacks the variable.
+        RenderError: the template has an error, or lacks the variable.
     """
     if not value.isidentifier():
         raise UsageError(f"{value!r} is no name of a variable")
@@ -55,9 +55,9 @@ def import_json(context: Context, path: str) -> Any:
 
 @function(reads=True)
 def host_filter(context: Context, /, name: str, *args: Any, **kwargs: Any) -> Any:
-    """Return what a filter that looks at this host gives (which, get_uid, file_hashsum, ...).
+    """Return the value of a filter that reads this host (which, get_uid, file_hashsum, …).
 
-    Templates for a host that SSH alone reaches are rendered elsewhere, and ask it this way.
+    The master renders templates for a host over SSH and calls such filters with this function.
 
     Args:
         context: the call's context.
@@ -66,7 +66,7 @@ def host_filter(context: Context, /, name: str, *args: Any, **kwargs: Any) -> An
         kwargs: its named arguments.
 
     Raises:
-        NotFoundError: no filter of that name looks at the host.
+        NotFoundError: there is no such filter.
     """
     from catena.renderers.filters_host import FILTERS
 

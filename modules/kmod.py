@@ -1,4 +1,4 @@
-"""kmod.*: modules of the kernel."""
+"""kmod.*: kernel modules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _plain(name: str) -> str:
 
 @function(reads=True)
 def lsmod(context: Context) -> List[Dict[str, Any]]:
-    """Return module, size and depcount of every loaded module, and who uses it (deps)."""
+    """Return module, size, depcount and users (deps) of every loaded module."""
     found = []
     for line in _LOADED.read_text(encoding="ascii").splitlines() if _LOADED.exists() else []:
         name, size, count, users = line.split()[:4]
@@ -87,11 +87,11 @@ def _changed(context: Context, words: List[str]) -> List[str]:
 
 @function()
 def load(context: Context, mod: str) -> List[str]:
-    """Load a module and return what came with it."""
+    """Load a module and return all newly loaded modules."""
     return _changed(context, ["modprobe", "--", str(mod)])
 
 
 @function()
 def remove(context: Context, mod: str) -> List[str]:
-    """Remove a module and return what went with it."""
+    """Remove a module and return all removed modules."""
     return _changed(context, ["modprobe", "-r", "--", str(mod)])

@@ -1,4 +1,4 @@
-"""locale.*: which languages this host knows and speaks."""
+"""locale.*: available locales and the configured one."""
 
 from __future__ import annotations
 

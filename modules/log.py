@@ -1,4 +1,4 @@
-"""log.*: lines of a template in the log of the job."""
+"""log.*: write to the log of the job, for templates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 def _said(level: int, message: Any) -> bool:
-    # A template may log what a line-based log must not be fooled by.
+    # Escape carriage returns, with which a template could forge log lines.
     log.log(level, "%s", str(message).replace("\r", "\\r"))
     return True
 

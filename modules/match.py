@@ -1,4 +1,4 @@
-"""match.*: whether this minion is meant by a target expression."""
+"""match.*: match this minion against target expressions."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def pillar_pcre(context: Context, tgt: str, delimiter: str = ":") -> bool:
 
 @function(inline=True)
 def data(context: Context, tgt: str) -> bool:
-    """Return False: it asks the minion's data store, and there is none here."""
+    """Return False: there is no data store to match."""
     return False
 
 
@@ -138,7 +138,7 @@ def ifelse(
         args: target, value, target, value, …, default; True and False are targets too.
         tgt_type: kind of the targets.
         minion_id: match this id instead of this minion's.
-        merge: joined into the value.
+        merge: mapping that is merged into the value.
         merge_lists: append lists instead of replacing them.
 
     Raises:

@@ -1,4 +1,4 @@
-"""mount.*: what is mounted, and what fstab says."""
+"""mount.*: mounted file systems and /etc/fstab."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def num_cpus(context: Context) -> int:
 
 @function(inline=True)
 def boot_time(context: Context, time_format: Optional[str] = None) -> Any:
-    """Return when this host booted: seconds since 1970, or in strftime's format."""
+    """Return the boot time of this host in seconds since 1970, or in strftime's format."""
     from datetime import datetime, timezone
 
     lines = (_PROC / "stat").read_text(encoding="ascii").splitlines()
@@ -76,7 +76,7 @@ def virtual_memory(context: Context) -> Dict[str, Any]:
 
 @function(inline=True)
 def swap_memory(context: Context) -> Dict[str, Any]:
-    """Return total, used, free and percent of swap, and what was swapped in and out, bytes."""
+    """Return total, used, free and percent of swap, and bytes swapped in and out."""
     found = _meminfo()
     total, free = found.get("SwapTotal", 0), found.get("SwapFree", 0)
     moved = dict(
@@ -104,7 +104,7 @@ def disk_usage(context: Context, path: str) -> Dict[str, Any]:
 
 @function(reads=True)
 def disk_partitions(context: Context, all: bool = False) -> List[Dict[str, str]]:
-    """Return device, mountpoint, fstype and opts of disks, and of all else with *all*."""
+    """Return device, mountpoint, fstype and opts of disks; with *all*, of all mounts."""
     return [
         {
             "device": row["device"],
@@ -156,7 +156,7 @@ def pgrep(
         context: the call's context.
         pattern: a text, or an expression.
         user: only processes of this user.
-        full: look at the whole command line.
+        full: match the whole command line.
         pattern_is_regex: *pattern* is a regular expression.
     """
     from catena.modules.file.edits import compiled
@@ -189,7 +189,7 @@ def _owner(pid: int) -> int:
 
 @function()
 def kill_pid(context: Context, pid: int, signal: int = signals.SIGTERM) -> bool:
-    """Send a signal to a process; return whether there was one.
+    """Send a signal to a process; return whether it existed.
 
     Raises:
         UsageError: the number is none of a process: 0 and below mean groups, or all there are.
@@ -212,7 +212,7 @@ def pkill(
     signal: int = signals.SIGTERM,
     full: bool = False,
 ) -> Optional[Dict[str, List[int]]]:
-    """Send a signal to the processes that ps.pgrep finds, this one aside; {"killed": pids}."""
+    """Send a signal to the processes of ps.pgrep except this one; return {"killed": pids}."""
     own = (os.getpid(), os.getppid())
     found = [pid for pid in pgrep(context, pattern, user, full) or () if pid not in own]
     killed = [pid for pid in found if kill_pid(context, pid, signal)]

@@ -1,4 +1,4 @@
-"""random.*: secrets and numbers of chance."""
+"""random.*: secrets and random numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def get_str(
     punctuation: bool = True,
     whitespace: bool = False,
 ) -> str:
-    """Return *length* random characters of *chars*, or of the kinds chosen."""
+    """Return *length* random characters from *chars*, or from the chosen classes."""
     kinds = (
         (lowercase, string.ascii_lowercase),
         (uppercase, string.ascii_uppercase),
@@ -50,13 +50,13 @@ def rand_int(context: Context, start: int = 1, end: int = 10, seed: Any = None) 
 def seed(context: Context, range: int = 10, hash: Optional[str] = None) -> int:
     """Return a number from 0 to *range*-1 that *hash* (the minion's id) always gives."""
     text = str(hash or context.grains.get("id", context.opts.get("id", "")))
-    # As Salt draws it: what a tree spreads by it (cron's minutes) stays where it is.
+    # Salt's algorithm, so that values in existing trees (such as cron minutes) stay the same.
     return chance.Random(text).randrange(int(range))
 
 
 @function(inline=True)
 def sample(context: Context, value: List[Any], size: int, seed: Any = None) -> List[Any]:
-    """Return *size* members of a list; the same each time for one *seed*."""
+    """Return *size* random members of a list; the same ones for the same *seed*."""
     return _chance(seed).sample(list(value), int(size))
 
 

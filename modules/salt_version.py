@@ -1,4 +1,4 @@
-"""salt_version.*: compares releases of Salt, by name, with the one whose trees run here."""
+"""salt_version.*: compare named releases of Salt with the compatible one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Dict, Optional, Tuple
 from catena.core.context import Context
 from catena.core.plugins import function
 
-#: The release of Salt whose behaviour is kept.
+#: The release of Salt with which this version is compatible.
 RELEASE: Tuple[int, ...] = (3008,)
 
 _NAMES = """hydrogen 2014.1; helium 2014.7; lithium 2015.5; beryllium 2015.8; boron 2016.3;

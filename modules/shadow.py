@@ -57,7 +57,7 @@ def list_users(context: Context, root: Optional[str] = None) -> List[str]:
 
 @function(inline=True)
 def default_hash(context: Context) -> str:
-    """Return what stands for a password that lets nobody in."""
+    """Return the hash value that matches no password."""
     return "!"
 
 
@@ -88,7 +88,7 @@ def set_password(
     use_usermod: bool = False,
     root: Optional[str] = None,
 ) -> bool:
-    """Set the password hash of a user; True. The hash is passed by standard input."""
+    """Set the password hash of a user, passed by standard input; return True."""
     line = f"{checked_name(name)}:{checked_field(password)}\n"
     accounts.act(context, ["chpasswd", "-e"], root, stdin=line)
     return True
@@ -96,21 +96,21 @@ def set_password(
 
 @function()
 def del_password(context: Context, name: str, root: Optional[str] = None) -> bool:
-    """Remove the password of a user, who then needs none; True."""
+    """Remove the password of a user, so that none is required; return True."""
     accounts.act(context, ["passwd", "-d", checked_name(name)], root)
     return True
 
 
 @function()
 def lock_password(context: Context, name: str, root: Optional[str] = None) -> bool:
-    """Lock the password of a user; True."""
+    """Lock the password of a user; return True."""
     accounts.act(context, ["usermod", "-L", checked_name(name)], root)
     return True
 
 
 @function()
 def unlock_password(context: Context, name: str, root: Optional[str] = None) -> bool:
-    """Unlock the password of a user; True."""
+    """Unlock the password of a user; return True."""
     accounts.act(context, ["usermod", "-U", checked_name(name)], root)
     return True
 
@@ -123,35 +123,35 @@ def _chage(context: Context, name: str, flag: str, value: Any, root: Optional[st
 
 @function()
 def set_date(context: Context, name: str, date: Any, root: Optional[str] = None) -> bool:
-    """Set when the password was last changed (days since 1970, or YYYY-MM-DD); True."""
+    """Set when the password was last changed (days since 1970, or YYYY-MM-DD); return True."""
     return _chage(context, name, "-d", date, root)
 
 
 @function()
 def set_expire(context: Context, name: str, expire: Any, root: Optional[str] = None) -> bool:
-    """Set when the account expires (days since 1970, YYYY-MM-DD, -1 for never); True."""
+    """Set when the account expires (days since 1970, YYYY-MM-DD, -1 for never); return True."""
     return _chage(context, name, "-E", expire, root)
 
 
 @function()
 def set_inactdays(context: Context, name: str, inactdays: int, root: Optional[str] = None) -> bool:
-    """Set how many days after its expiry a password still lets its user in; True."""
+    """Set for how many days an expired password still allows a login; return True."""
     return _chage(context, name, "-I", inactdays, root)
 
 
 @function()
 def set_maxdays(context: Context, name: str, maxdays: int, root: Optional[str] = None) -> bool:
-    """Set after how many days a password must be changed; True."""
+    """Set after how many days a password must be changed; return True."""
     return _chage(context, name, "-M", maxdays, root)
 
 
 @function()
 def set_mindays(context: Context, name: str, mindays: int, root: Optional[str] = None) -> bool:
-    """Set after how many days a password may be changed; True."""
+    """Set after how many days a password may be changed; return True."""
     return _chage(context, name, "-m", mindays, root)
 
 
 @function()
 def set_warndays(context: Context, name: str, warndays: int, root: Optional[str] = None) -> bool:
-    """Set how many days before its expiry a user is warned; True."""
+    """Set how many days before its expiry a user is warned; return True."""
     return _chage(context, name, "-W", warndays, root)

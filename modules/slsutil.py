@@ -1,4 +1,4 @@
-"""slsutil.*: rendering, merging and serializing for templates."""
+"""slsutil.*: render, merge and serialize, for templates."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def renderer(
     default_renderer: str = "jinja|yaml",
     **kwargs: Any,
 ) -> Any:
-    """Render a file or a text through a pipeline of renderers and return the data; {} for none.
+    """Render a file or a text with a pipeline of renderers; return the data, or {}.
 
     Args:
         context: the call's context.
         path: salt:// address, absolute path or http(s) address.
-        string: a text instead.
+        string: a text instead of a path.
         default_renderer: renderers of a text without a #! line.
         kwargs: more names for the templates; saltenv chooses the environment.
 
@@ -47,7 +47,7 @@ def renderer(
         UsageError: neither or both of path and string are given.
         RenderError: it can't be rendered.
     """
-    # The renderers need third-party packages, which hosts reached over SSH may lack.
+    # Imported here: the renderers need third-party packages, which hosts over SSH may lack.
     from catena.renderers.pipeline import render
     from catena.renderers.source import Source
 
@@ -60,7 +60,7 @@ def renderer(
         return {} if made.data is None else made.data
     found = source.fetch(context, source.FileSource(path, saltenv, skip_verify=True))
     if found is None:
-        # As in Salt: a tree may look for a file that need not be there.
+        # As in Salt, a missing file is no error, because trees rely on that.
         _log.warning("slsutil.renderer: %s was not found in saltenv %r", path, saltenv)
         return {}
     text = content.decode(content.read(found))
@@ -77,13 +77,13 @@ def update(
     recursive_update: bool = True,
     merge_lists: bool = False,
 ) -> Dict[str, Any]:
-    """Lay *upd* over *dest*, changing *dest* itself, and return it.
+    """Merge *upd* into *dest* in place and return *dest*.
 
     Args:
         context: the call's context.
-        dest: the mapping that is changed.
-        upd: what is laid over it.
-        recursive_update: join mappings at every depth.
+        dest: the mapping to change.
+        upd: the values that win.
+        recursive_update: merge mappings at every depth.
         merge_lists: append lists instead of replacing them.
 
     Raises:
@@ -110,9 +110,9 @@ def merge(
     Args:
         context: the call's context.
         obj_a: the base.
-        obj_b: what wins.
+        obj_b: the values that win.
         strategy: smart, recurse, aggregate, overwrite, list or none.
-        renderer: accepted; it chose the strategy "smart" stands for.
+        renderer: accepted without effect; in Salt it determines the strategy "smart".
         merge_lists: append lists instead of replacing them.
     """
     if not isinstance(obj_a, Mapping) or not isinstance(obj_b, Mapping):
@@ -129,7 +129,7 @@ def _joined(
     first: Mapping[str, Any], second: Mapping[str, Any], strategy: str, lists: bool
 ) -> Mapping[str, Any]:
     if strategy == "aggregate":
-        # Only what a #!yamlex file marks is aggregated in Salt; plain mappings are replaced.
+        # Salt aggregates only values marked by #!yamlex; plain mappings are replaced.
         return {**first, **second}
     if strategy == "list":
         return {key: [old, second[key]] if key in second else old for key, old in first.items()}
@@ -173,7 +173,7 @@ def serialize(context: Context, /, serializer: str, obj: Any, **mod_kwargs: Any)
         raise UsageError(unknown("serializer", serializer, DUMP))
     options = _options(mod_kwargs)
     if serializer == "json":
-        # As a program reads it: file.serialize alone indents by itself.
+        # The text is for programs; only file.serialize indents by default.
         options = {"indent": None, "sort_keys": False, "separators": None, **options}
     if serializer == "yaml":
         options = {"default_flow_style": None, **options}
@@ -236,11 +236,11 @@ def banner(
         width: of the frame, in characters.
         commentchar: begins every line.
         borderchar: draws the frame.
-        blockstart: line before the frame, where a language has block comments.
+        blockstart: line before the frame, for languages with block comments.
         blockend: line after the frame.
         title: first line inside it.
         text: the rest.
-        newline: end with a line end.
+        newline: add a newline at the end.
 
     Raises:
         UsageError: the frame leaves no room for text.
@@ -270,9 +270,9 @@ def _wrapped(text: str, width: int) -> List[str]:
 
 @function(reads=True)
 def boolstr(context: Context, value: Any, true: Any = "true", false: Any = "false") -> Any:
-    """Return *true* where *value* is neither empty nor false, else *false*.
+    """Return *true* if *value* is neither empty nor false, else *false*.
 
-    They are words for a file's own language; any text that is not empty counts, "False" too.
+    Both are words of the file's own language. Any non-empty text counts as true, even "False".
     """
     return true if value else false
 
@@ -305,8 +305,8 @@ def findup(context: Context, startpath: str, filenames: Any, saltenv: str = "") 
 
     Args:
         context: the call's context.
-        startpath: folder to begin in, below the roots.
-        filenames: names, the first that is there counts.
+        startpath: folder below the roots in which the search starts.
+        filenames: names; the first existing one is used.
         saltenv: environment.
 
     Raises:

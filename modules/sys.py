@@ -1,4 +1,4 @@
-"""sys.*: what can be called here, and how."""
+"""sys.*: lists and documentation of the available functions and states."""
 
 from __future__ import annotations
 
@@ -102,6 +102,6 @@ def state_argspec(context: Context, module: str = "") -> Dict[str, Dict[str, Any
 
 @function()
 def reload_modules(context: Context) -> bool:
-    """Load custom modules and states anew on their next use; True."""
+    """Reload custom modules and states on their next use; return True."""
     context.forget_plugins()
     return True

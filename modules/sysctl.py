@@ -1,4 +1,4 @@
-"""sysctl.*: settings of the running kernel."""
+"""sysctl.*: parameters of the running kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SYSTEMD = Path("/run/systemd/system")
 
 
 def _path(name: str) -> Path:
-    """Return where the kernel shows a setting; net/ipv4/conf/eth0.1 keeps the dots of names."""
+    """Return the /proc path of a parameter; net/ipv4/conf/eth0.1 keeps the dots of names."""
     text = str(name)
     slashes, dots = text.find("/"), text.find(".")
     if slashes >= 0 and (dots < 0 or slashes < dots):
@@ -51,7 +51,7 @@ def show(context: Context) -> Dict[str, str]:
             try:
                 text = path.read_text(encoding="utf-8", errors="replace")
             except OSError:
-                continue  # only to be written, or of a device that is away
+                continue  # write-only, or of a device that was removed
             found[".".join(path.relative_to(_ROOT).parts)] = text.strip()
     return dict(sorted(found.items()))
 

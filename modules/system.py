@@ -1,4 +1,4 @@
-"""system.*: reboot, halt and what the system says of itself."""
+"""system.*: reboot, halt, and facts about the system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.core.context import Context, RebootRequest
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
 
-#: `shutdown` takes no longer delays than the int of its own parser; a week is plenty.
+#: Maximum delay in minutes, because the parser of `shutdown` has a limit: one week.
 _LONGEST_DELAY_MINUTES = 7 * 24 * 60
 
 
@@ -52,8 +52,8 @@ def _act(argv: List[str]) -> str:
 def reboot(context: Context, at_time: Optional[int] = None) -> str:
     """Reboot this host.
 
-    In a chunk of an action chain this only arms the reboot: it happens when the chunk's last
-    state has succeeded and everything is durable. Elsewhere it acts at once.
+    In a chunk of an action chain this only arms the reboot. The host reboots when the chunk's
+    last state has succeeded and everything is durable. Elsewhere it reboots at once.
 
     Args:
         context: the call's context.

@@ -1,4 +1,4 @@
-"""temp.*: files and folders that are made for a while."""
+"""temp.*: temporary files and folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.core.plugins import function
 def dir_(
     context: Context, suffix: str = "", prefix: str = "tmp", parent: Optional[str] = None
 ) -> str:
-    """Make a folder that only this user may enter, and return its path."""
+    """Create a folder that only this user may enter, and return its path."""
     return tempfile.mkdtemp(str(suffix), str(prefix), parent)
 
 
@@ -22,7 +22,7 @@ def dir_(
 def file(
     context: Context, suffix: str = "", prefix: str = "tmp", parent: Optional[str] = None
 ) -> str:
-    """Make an empty file that only this user may read, and return its path."""
+    """Create an empty file that only this user may read, and return its path."""
     handle, path = tempfile.mkstemp(str(suffix), str(prefix), parent)
     os.close(handle)
     return path

@@ -1,4 +1,4 @@
-"""Functions that show whether a minion answers, and what reaches it (test.ping, test.arg, …)."""
+"""test.*: check whether a minion answers, and which arguments it receives."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
 
-#: test.fib and test.collatz are toys: no argument may keep a processor busy for minutes.
+#: Maximum steps of test.fib and test.collatz, so that no argument blocks a processor.
 _LONGEST_WALK = 1_000_000
 
 
 @function(inline=True)
 def ping(context: Context) -> bool:
-    """Return True: the minion runs and its answers arrive."""
+    """Return True, to check that the minion runs and its answers arrive."""
     return True
 
 
@@ -41,7 +41,7 @@ def echo(context: Context, text: Any) -> Any:
 
 @function(inline=True)
 def outputter(context: Context, data: Any) -> Any:
-    """Return *data*, to see how an outputter shows it."""
+    """Return *data*, to test outputters."""
     return data
 
 
@@ -167,7 +167,7 @@ def collatz(context: Context, start: int) -> Tuple[List[int], float]:
 
 @function(inline=True)
 def retcode(context: Context, code: int = 42) -> bool:
-    """Return True and make the job end with exit code *code*."""
+    """Return True and set the job's exit code to *code*."""
     context.scratch["retcode"] = int(code)
     return True
 

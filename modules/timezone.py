@@ -1,4 +1,4 @@
-"""timezone.*: the zone of this host's clock."""
+"""timezone.*: the time zone of this host."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def zone_compare(context: Context, timezone: str) -> bool:
 
 @function()
 def set_zone(context: Context, timezone: str) -> bool:
-    """Set this host's zone; True.
+    """Set this host's time zone; return True.
 
     Raises:
         UsageError: no zone has that name.

@@ -73,7 +73,7 @@ def add_words(name: str, new: NewUser) -> List[str]:
 
 @function()
 def add(context: Context, /, name: str, **options: Any) -> bool:
-    """Add a user; True.
+    """Add a user; return True.
 
     Args:
         context: the call's context.
@@ -97,7 +97,7 @@ def delete(
     force: bool = False,
     root: Optional[str] = None,
 ) -> bool:
-    """Remove a user, with home and mail when *remove*; True."""
+    """Remove a user; with *remove*, also home and mail. Return True."""
     words = ["userdel"]
     if truth(remove):
         words.append("-r")
@@ -122,19 +122,19 @@ def _change(context: Context, name: str, words: List[str], root: Optional[str]) 
 
 @function()
 def chuid(context: Context, name: str, uid: int, root: Optional[str] = None) -> bool:
-    """Change the number of a user; True."""
+    """Change the uid of a user; return True."""
     return _change(context, name, ["-u", str(int(uid))], root)
 
 
 @function()
 def chgid(context: Context, name: str, gid: Any, root: Optional[str] = None) -> bool:
-    """Change the primary group of a user; True."""
+    """Change the primary group of a user; return True."""
     return _change(context, name, ["-g", checked_field(gid)], root)
 
 
 @function()
 def chshell(context: Context, name: str, shell: str, root: Optional[str] = None) -> bool:
-    """Change the login shell of a user; True."""
+    """Change the login shell of a user; return True."""
     return _change(context, name, ["-s", checked_field(shell)], root)
 
 
@@ -142,7 +142,7 @@ def chshell(context: Context, name: str, shell: str, root: Optional[str] = None)
 def chhome(
     context: Context, name: str, home: str, persist: bool = False, root: Optional[str] = None
 ) -> bool:
-    """Change the home folder of a user, and move it there with *persist*; True."""
+    """Change the home folder of a user; with *persist*, move it. Return True."""
     words = ["-d", checked_field(home)]
     return _change(context, name, [*words, "-m"] if truth(persist) else words, root)
 
@@ -151,7 +151,7 @@ def chhome(
 def chgroups(
     context: Context, name: str, groups: Any, append: bool = False, root: Optional[str] = None
 ) -> bool:
-    """Make the user a member of these groups, and with *append* keep the others; True."""
+    """Set the groups of a user; with *append*, keep the others. Return True."""
     words = ["-a"] if truth(append) else []
     names = ",".join(checked_name(one) for one in listed(groups))
     return _change(context, name, [*words, "-G", names], root)
@@ -167,43 +167,43 @@ def _chgecos(
 
 @function()
 def chfullname(context: Context, name: str, fullname: str, root: Optional[str] = None) -> bool:
-    """Change the full name of a user; True."""
+    """Change the full name of a user; return True."""
     return _chgecos(context, name, "fullname", fullname, root)
 
 
 @function()
 def chroomnumber(context: Context, name: str, roomnumber: Any, root: Optional[str] = None) -> bool:
-    """Change the room of a user; True."""
+    """Change the room of a user; return True."""
     return _chgecos(context, name, "roomnumber", roomnumber, root)
 
 
 @function()
 def chworkphone(context: Context, name: str, workphone: Any, root: Optional[str] = None) -> bool:
-    """Change the work phone of a user; True."""
+    """Change the work phone of a user; return True."""
     return _chgecos(context, name, "workphone", workphone, root)
 
 
 @function()
 def chhomephone(context: Context, name: str, homephone: Any, root: Optional[str] = None) -> bool:
-    """Change the home phone of a user; True."""
+    """Change the home phone of a user; return True."""
     return _chgecos(context, name, "homephone", homephone, root)
 
 
 @function()
 def chother(context: Context, name: str, other: Any, root: Optional[str] = None) -> bool:
-    """Change the other comment of a user; True."""
+    """Change the other comment of a user; return True."""
     return _chgecos(context, name, "other", other, root)
 
 
 @function()
 def rename(context: Context, name: str, new_name: str, root: Optional[str] = None) -> bool:
-    """Give a user another login name; True."""
+    """Give a user another login name; return True."""
     return _change(context, name, ["-l", checked_name(new_name)], root)
 
 
 @function(reads=True)
 def info(context: Context, name: str, root: Optional[str] = None) -> Dict[str, Any]:
-    """Return name, uid, gid, groups, home, shell and the comment's parts; {} for nobody."""
+    """Return name, uid, gid, groups, home, shell and comment fields; {} for an unknown user."""
     found = accounts.read(root).users.get(str(name))
     return found.as_dict() if found else {}
 

@@ -24,7 +24,7 @@ from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch
 from catena.reactors.early import EarlyRenderings, seen_by_files
 from catena.reactors.reaction import Reaction
-from catena.reactors.retries import Failed, Kept, Retries, key_of
+from catena.reactors.retries import Failed, Retries, RetryStore, key_of
 from catena.reactors.rules import Rule
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ AGAIN_SECONDS = 5.0
 TRIES = {True: 60, False: 3}
 
 
-class Bus(Protocol):
+class EventTable(Protocol):
     """The master's event table."""
 
     @property
@@ -94,7 +94,7 @@ class Performer(Protocol):
 
 
 @dataclass(frozen=True)
-class Status:
+class ReactorStatus:
     """How far the engine is."""
 
     #: Position up to which every event is processed.
@@ -126,7 +126,7 @@ class _Due:
     files: Sequence[str]
 
 
-class Engine:
+class Reactor:
     """The reactor.
 
     Args:
@@ -141,10 +141,10 @@ class Engine:
     def __init__(
         self,
         rules: Sequence[Rule],
-        bus: Bus,
+        bus: EventTable,
         renderer: SlsRenderer,
         performer: Performer,
-        kept: Kept,
+        kept: RetryStore,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.rules = tuple(rules)
@@ -162,10 +162,10 @@ class Engine:
         self._last_failure = ""
         self._slots = {ahead: asyncio.Semaphore(LANES) for ahead in (True, False)}
 
-    def status(self) -> Status:
+    def status(self) -> ReactorStatus:
         """Return how far the engine is."""
         position = self._done_up_to()
-        return Status(
+        return ReactorStatus(
             position,
             self._bus.last - position,
             self._failures,
@@ -293,7 +293,7 @@ class Engine:
             try:
                 return await do()
             except TryLaterError as error:
-                LOG.warning("reaction to %s (%s) waits: %s", event.tag, file, error)
+                LOG.warning("reaction to %s (%s) is postponed: %s", event.tag, file, error)
                 await asyncio.sleep(AGAIN_SECONDS)
         return await do()
 
@@ -349,7 +349,7 @@ class Engine:
             await self._bus.fire(f"{OWN_TAGS}failed", {**data, "error": str(error)})
         except Exception as unsaid:  # noqa: BLE001 - the lane must not end
             # The log and the status show the failure; the other events of the minion must go on.
-            LOG.warning("the failure could not be put on the bus: %s", unsaid)
+            LOG.warning("cannot send the event of a failed reaction: %s", unsaid)
 
     async def _keep_cursor(self, saved: int) -> None:
         try:
@@ -358,7 +358,7 @@ class Engine:
                 try:
                     saved = await self._save(saved)
                 except CatenaError as error:
-                    LOG.warning("the reactor's position could not be saved: %s", error)
+                    LOG.warning("cannot store the reactor's position: %s", error)
         finally:
             with suppress(CatenaError):
                 await self._save(saved)

@@ -17,7 +17,7 @@ from catena.core.errors import RenderError
 from catena.core.suggest import unknown
 
 
-class Kind(StrEnum):
+class ReactionKind(StrEnum):
     """Where a reaction runs."""
 
     local = "local"  #: a job on minions
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 #: Spelling -> kind; `cmd` is Salt's old name of `local`.
-_KINDS = {**{kind.value: kind for kind in Kind}, "cmd": Kind.local}
+_KINDS = {**{kind.value: kind for kind in ReactionKind}, "cmd": ReactionKind.local}
 #: Keys that place a job; everything else of an old-style runner entry is a keyword argument.
 _PLACING = frozenset({"tgt", "tgt_type", "expr_form", "arg", "kwarg", "args", "metadata", "ret",
                       "order", "timeout", "queue", "user"})  # fmt: skip
@@ -39,7 +39,7 @@ class Reaction:
 
     #: Id of the entry in the SLS file.
     id: str
-    kind: Kind
+    kind: ReactionKind
     fun: str
     tgt: str = ""
     tgt_type: str = "glob"
@@ -79,7 +79,7 @@ def _reaction(entry_id: str, name: str, items: Any, where: str) -> Reaction:
         # `local: [- fun: test.ping]` is not a spelling of Salt's; say what is missing.
         raise RenderError(f"{where}: {name!r} names no function, as in {prefix}.test.ping")
     kind = _KINDS[prefix]
-    if kind is Kind.local and not fields.get("tgt"):
+    if kind is ReactionKind.local and not fields.get("tgt"):
         raise RenderError(f"{where}: {name} needs tgt: which minions")
     args, kwargs = _arguments(kind, fields, where)
     return Reaction(
@@ -115,7 +115,7 @@ def _target(value: Any) -> str:
 
 
 def _arguments(
-    kind: Kind, fields: Mapping[str, Any], where: str
+    kind: ReactionKind, fields: Mapping[str, Any], where: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return positional and keyword arguments of either spelling."""
     if "args" in fields:
@@ -130,7 +130,7 @@ def _arguments(
         else:
             positional.append(item)
     keywords.update(fields.get("kwarg") or {})
-    if kind is not Kind.local:
+    if kind is not ReactionKind.local:
         keywords.update({key: fields[key] for key in fields if key not in _PLACING})
     return tuple(positional), keywords
 

@@ -69,7 +69,7 @@ class Failed:
         return key_of(self.event, self.kept_as or self.file, self.reaction)
 
 
-class Kept(Protocol):
+class RetryStore(Protocol):
     """Where failed reactions are durable."""
 
     async def load(self) -> Sequence[Failed]:
@@ -108,7 +108,7 @@ class Retries:
         now: the wall clock, seconds since the epoch.
     """
 
-    def __init__(self, kept: Kept, attempt: Attempt, now: Callable[[], float]) -> None:
+    def __init__(self, kept: RetryStore, attempt: Attempt, now: Callable[[], float]) -> None:
         self._kept = kept
         self._attempt = attempt
         self._now = now
@@ -150,7 +150,9 @@ class Retries:
             try:
                 stored = await self._kept.keep(planned)
             except Exception as error:  # noqa: BLE001 - whatever the store has: never dropped
-                LOG.warning("a failed reaction to %s is not kept yet: %s", failed.event.tag, error)
+                LOG.warning(
+                    "cannot store a failed reaction to %s yet: %s", failed.event.tag, error
+                )
                 await asyncio.sleep(STORE_AGAIN_SECONDS)
                 continue
             if failed.id and failed.id not in self._failed:
@@ -314,5 +316,5 @@ class Retries:
                 await self._kept.drop(failed.id)
                 break
             except Exception as error:  # noqa: BLE001 - as in add
-                LOG.warning("reaction %d is not forgotten yet: %s", failed.id, error)
+                LOG.warning("cannot remove reaction %d yet: %s", failed.id, error)
                 await asyncio.sleep(STORE_AGAIN_SECONDS)

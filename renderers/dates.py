@@ -97,7 +97,7 @@ def _by_dateutil(text: str, midnight: datetime) -> datetime:
     named = _named(parsed)
     first_of_month = named["year"] and named["month"] and not named["day"]
     if named["year"] and not named["month"] and not named["day"]:
-        raise ValueError("it names a year alone")
+        raise ValueError("it contains only a year")
     return parsed(midnight.replace(day=1) if first_of_month else midnight)
 
 

@@ -55,9 +55,9 @@ def check_operator(operator: str, left: Any, right: Any, longest: int) -> None:
     if operator == "**":
         whole = isinstance(left, int) and isinstance(right, int)
         if whole and left.bit_length() * max(right, 0) > MAX_POWER_BITS:
-            raise LimitError("the number that ** gives is too large")
+            raise LimitError("the result of ** is too large")
         return
     for many, times in ((left, right), (right, left)):
         if isinstance(many, (str, bytes, list, tuple)) and isinstance(times, int):
             if len(many) * times > longest:
-                raise LimitError(f"* gives more than {longest} characters or items")
+                raise LimitError(f"the result of * has more than {longest} characters or items")

@@ -1,1 +1,1 @@
-"""What executes on a host, daemon or SSH alike: executor, journal, resume file, loader, grains."""
+"""What executes on a host, with a daemon or over SSH: executor, journal, resume file, grains."""

@@ -1,19 +1,19 @@
 """Versions of the agent side by side, and the change from one to the next.
 
     agent_dir/versions/<version>/site/                 the unpacked wheel (and wheels beside it)
-    agent_dir/versions/<version>/catena-version.json   says that `site` is whole
+    agent_dir/versions/<version>/catena-version.json   marks `site` as complete
     agent_dir/current -> versions/<version>            switched by one rename(2)
 
-A version is not a virtual environment: it stands before the dependencies of the interpreter that
-runs the agent, so that it needs no network; wheels of new dependencies may be given beside it.
+A version is not a virtual environment: it precedes the dependencies of the agent's interpreter in
+sys.path, so it needs no network; wheels of new dependencies may be installed beside it.
 
-`cache_dir/agent_upgrade.json` is the change's record, for the daemon, its guard and the resume of
-a chain (boundary agent_upgrade):
+`cache_dir/agent_upgrade.json` is the record of the change, for the daemon, its guard and the
+resume of a chain (boundary agent_upgrade):
 
-    state      asked      installed; the daemon restarts into it after the job's return
+    state      asked      installed; the daemon restarts with it after the job's return
                switching  `current` names it; it has until `deadline` to be welcomed by the master
-               confirmed  it was; `session` is its agent process
-               fell_back  it was not; `current` names `previous` again; `reason` says why
+               confirmed  the master welcomed it; `session` is its agent process
+               fell_back  it was not welcomed; `current` names `previous` again; see `reason`
     version, previous, asked, deadline (wall clock, seconds), session, reason, told
 """
 
@@ -34,11 +34,10 @@ from catena.core.errors import CatenaError, CommandExecutionError, NotFoundError
 from catena.core.files import read_limited, sync_file, sync_folder, write_durable
 from catena.core.frozen import dataclass, replace
 from catena.core.patterns import lazy_pattern
-from catena.runtime.damage import Damage, report
 
 VERSION_FILE = "catena-version.json"
 STATE_FILE = "agent_upgrade.json"
-#: How long a new agent has from the switch to the master's Welcome.
+#: Seconds for a new agent from the switch until the master's Welcome.
 WELCOME_SECONDS = 120
 _VERSION = lazy_pattern(r"[0-9][0-9A-Za-z.+!_-]{0,63}\Z")
 _WHEEL = lazy_pattern(r"catena-([0-9][0-9A-Za-z.+!_]*)-.*\.whl\Z")
@@ -51,7 +50,7 @@ class BadWheelError(UsageError):
 
 
 class UpgradeState(str, Enum):
-    """How far a change of versions is."""
+    """Progress of a change of versions."""
 
     asked = "asked"
     switching = "switching"
@@ -65,20 +64,20 @@ class Upgrade:
 
     state: UpgradeState
     version: str
-    #: Version that ran before; "" when none was installed side by side.
+    #: Version that ran before; "" if none was installed side by side.
     previous: str
     asked: float
     deadline: float = 0.0
     session: str = ""
     reason: str = ""
-    #: A chain that waited for the new agent was told that it did not come.
+    #: A chain that waited for the new agent has been notified of the failure.
     told: bool = False
 
 
 def read(cache_dir: Path) -> Optional[Upgrade]:
-    """Return the record of the last change; None without one, or with a damaged one.
+    """Return the record of the last change; None if there is none or it is damaged.
 
-    A damaged one is moved aside and reported: the version that runs stays.
+    A damaged record is moved aside and reported: the running version stays.
     """
     path = cache_dir / STATE_FILE
     try:
@@ -88,7 +87,9 @@ def read(cache_dir: Path) -> Optional[Upgrade]:
     try:
         return records.decode(Upgrade, json.loads(data))
     except (ValueError, CatenaError) as error:
-        lost = "whether an upgrade of the agent is under way; the version that runs stays"
+        from catena.runtime.damage import Damage, report
+
+        lost = "whether an upgrade of the agent is in progress; the running version stays"
         if report(cache_dir, Damage(str(path), str(error), "", lost), data):
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -96,18 +97,18 @@ def read(cache_dir: Path) -> Optional[Upgrade]:
 
 
 def write(cache_dir: Path, upgrade: Upgrade) -> None:
-    """Keep the record, durably."""
+    """Store the record durably."""
     write_durable(cache_dir / STATE_FILE, json.dumps(records.encode(upgrade)).encode("utf-8"))
 
 
 def installed(agent_dir: Path) -> List[str]:
-    """Return the versions that are installed whole, sorted."""
+    """Return the completely installed versions, sorted."""
     found = (agent_dir / "versions").glob(f"*/{VERSION_FILE}")
     return sorted(path.parent.name for path in found)
 
 
 def current(agent_dir: Path) -> str:
-    """Return the version that `current` names; "" when there is none."""
+    """Return the version that `current` names; "" if there is none."""
     try:
         name = (agent_dir / "current").readlink().name
     except OSError:
@@ -121,7 +122,7 @@ def site_of(agent_dir: Path, version: str) -> Path:
 
 
 def switch(agent_dir: Path, version: str) -> None:
-    """Let `current` name *version* ("": nothing), so that after a cut it is the old or the new.
+    """Make `current` name *version* ("": nothing), atomically even in a power failure.
 
     Raises:
         NotFoundError: that version is not installed.
@@ -160,13 +161,13 @@ def install(agent_dir: Path, wheels: Sequence[Path], name: str = "") -> str:
     Args:
         agent_dir: see above; made if missing.
         wheels: catena's wheel first, then wheels of dependencies that the host lacks.
-        name: file name of catena's wheel, where the path's own is another (a cache's).
+        name: file name of catena's wheel, if that of the path differs (in a cache).
 
     Raises:
         BadWheelError: not a wheel, or one whose files would leave the folder.
-        CommandExecutionError: what was unpacked does not start on this host; it is removed.
+        CommandExecutionError: the version does not start on this host; it is removed again.
     """
-    # Imported here: the daemon needs this module, and an idle one must stay small.
+    # Imported here: the daemon imports this module, and an idle daemon must stay small.
     import shutil
 
     version = version_of_wheel(name or wheels[0].name)
@@ -195,7 +196,7 @@ def install(agent_dir: Path, wheels: Sequence[Path], name: str = "") -> str:
 
 
 def ask(agent_dir: Path, cache_dir: Path, version: str) -> Upgrade:
-    """Ask the daemon to become *version* after the running job's return.
+    """Request that the daemon changes to *version* after the running job's return.
 
     Raises:
         NotFoundError: that version is not installed.
@@ -208,20 +209,20 @@ def ask(agent_dir: Path, cache_dir: Path, version: str) -> Upgrade:
 
 
 def begin_switch(agent_dir: Path, cache_dir: Path) -> Optional[Upgrade]:
-    """Switch to the version that was asked for; None when none was."""
+    """Switch to the requested version; return None if there is no request."""
     upgrade = read(cache_dir)
     if upgrade is None or upgrade.state is not UpgradeState.asked:
         return None
     deadline = time.time() + WELCOME_SECONDS
     upgrade = replace(upgrade, state=UpgradeState.switching, deadline=deadline)
-    # The record first: a cut in between leaves the old agent, whose start takes it back.
+    # Write the record first: after a crash in between, the old agent's start undoes the change.
     write(cache_dir, upgrade)
     switch(agent_dir, upgrade.version)
     return upgrade
 
 
 def confirm(cache_dir: Path, session: str) -> bool:
-    """The running agent was welcomed; return whether a change was waiting for that."""
+    """Record that the master welcomed this agent; return whether a change waited for that."""
     upgrade = read(cache_dir)
     if upgrade is None or upgrade.state is not UpgradeState.switching:
         return False
@@ -232,7 +233,7 @@ def confirm(cache_dir: Path, session: str) -> bool:
 
 
 def fall_back(agent_dir: Path, cache_dir: Path, reason: str) -> bool:
-    """Let `current` name the version before; return whether a change was under way."""
+    """Make `current` name the previous version; return whether a change was in progress."""
     upgrade = read(cache_dir)
     if upgrade is None or upgrade.state is not UpgradeState.switching:
         return False
@@ -242,10 +243,10 @@ def fall_back(agent_dir: Path, cache_dir: Path, reason: str) -> bool:
 
 
 def take_back_unmade(agent_dir: Path, cache_dir: Path) -> bool:
-    """Take back a change that a cut stopped between its record and the switch.
+    """Undo a change that a crash interrupted between its record and the switch.
 
-    For a launcher: it runs as what `current` names, so another version than the record's means
-    that the switch never came, and neither did the guard.
+    For a launcher, which runs as the version that `current` names. If the record names another
+    one, neither the switch nor the start of the guard has happened.
     """
     upgrade = read(cache_dir)
     if upgrade is None or upgrade.version == catena.__version__:
@@ -254,7 +255,7 @@ def take_back_unmade(agent_dir: Path, cache_dir: Path) -> bool:
 
 
 def untold_failure(cache_dir: Path) -> str:
-    """Return why the last change was taken back; "" when `tell_failure` was called since."""
+    """Return why the last change was undone; "" if `tell_failure` was called since."""
     upgrade = read(cache_dir)
     if upgrade is None or upgrade.state is not UpgradeState.fell_back or upgrade.told:
         return ""
@@ -262,14 +263,14 @@ def untold_failure(cache_dir: Path) -> str:
 
 
 def tell_failure(cache_dir: Path) -> None:
-    """Note that a chain which waited for the new agent knows of `untold_failure`, durably."""
+    """Record durably that a chain which waited for the new agent knows of `untold_failure`."""
     upgrade = read(cache_dir)
     if upgrade is not None and upgrade.state is UpgradeState.fell_back:
         write(cache_dir, replace(upgrade, told=True))
 
 
 def _sync_tree(folder: Path) -> None:
-    """Make all files below *folder* durable: the old agent version may soon be removed."""
+    """Make all files below *folder* durable: the old version may soon be removed."""
     for where, _, names in os.walk(folder):
         for name in names:
             sync_file(Path(where) / name)
@@ -294,7 +295,7 @@ def _unpack(wheel: Path, site: Path) -> None:
 
 
 def _try_out(site: Path, version: str) -> None:
-    """Import the new agent in a process of its own: what can't start never becomes current."""
+    """Import the new agent in a separate process: a version that cannot start is refused."""
     import subprocess
 
     code = (

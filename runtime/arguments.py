@@ -1,4 +1,4 @@
-"""Arguments of a call against a function's parameters, with errors that name the nearest one."""
+"""Binding of a call's arguments to a function's parameters; errors name the nearest one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bind(
 
 
 def _hint(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> str:
-    """Return what to do about a command that begins with an assignment, read as a keyword."""
+    """Return advice for a command that begins with an assignment and was read as a keyword."""
     known = {p.name for p in parameters if not p.many}
     for name in given:
         if name.isupper() and name not in known:
@@ -45,7 +45,7 @@ def _hint(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> str:
 def _faults(
     parameters: Sequence[Parameter], args: Sequence[Any], given: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield why a call can't be made: what comes behind the function's name."""
+    """Yield why a call is impossible, as text to append to the function's name."""
     any_name = any(p.many and p.by_name for p in parameters)
     if not any_name:
         named = [p.name for p in parameters if not p.many]

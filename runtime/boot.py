@@ -1,4 +1,4 @@
-"""When this boot began."""
+"""The start of the running boot."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def boot_time(stat_file: str = "/proc/stat") -> str:
-    """Return the start of this boot by the wall clock, ISO 8601 in UTC; "" where it is unknown.
+    """Return the start of this boot by the wall clock, ISO 8601 in UTC; "" if it is unknown.
 
-    For people only: a step of the clock moves it. What proves a reboot is the boot id.
+    Only for display, since a step of the clock moves it. The boot id proves a reboot.
     """
     try:
         lines = Path(stat_file).read_text(encoding="ascii").splitlines()

@@ -1,8 +1,8 @@
-"""What a chain consists of: its manifest checked, or read off its chunk files.
+"""The chunks and actions of a chain: a manifest checked, or derived from the chunk files.
 
-A master sends the manifest with the job. Where none came (a chain rendered by another system, a
-call by hand), the chunk files themselves say enough: their form is fixed, so a few patterns read
-it and no YAML library is needed.
+A master sends the manifest with the job. Without one (a chain rendered by another system, a call
+by hand), it is derived from the chunk files. Their form is fixed, so a few patterns suffice and no
+YAML library is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catena.core.errors import CommandExecutionError, LimitError, UsageError
 from catena.core.frozen import dataclass, field
 from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
 
-#: Bounds of what is taken from a master: far above any real chain.
+#: Limits of a master's manifest, far above any real chain.
 CHUNKS_LIMIT = 1000
 ACTIONS_LIMIT = 10_000
 CHUNK_SIZE_LIMIT = 16 * 1024 * 1024
@@ -29,7 +29,7 @@ _FILE = re.compile(
 _STATE = re.compile(r"^(mgr_actionchain_([0-9]+)_action_([0-9]+)_chunk_([0-9]+)):\s*$")
 _OTHER_STATE = re.compile(r"^([A-Za-z0-9_]+):\s*$")
 _FACT = re.compile(r"^\s*-?\s+(name|mods):\s*(\S.*?)?\s*$")
-#: An item of the list under `mods:`, which stands in the column of the key or deeper.
+#: An item of the list under `mods:`, indented at least as much as the key.
 _ITEM = re.compile(r"^\s{4,}-\s+([^\s:]+)\s*$")
 
 #: A reboot without a state, on transactional systems: an argument of the chunk's last state.
@@ -39,7 +39,7 @@ _SCHEDULED_REBOOT = re.compile(
     re.MULTILINE,
 )
 
-#: Functions and SLS whose second run could do a thing twice.
+#: Functions and SLS whose repetition could have an effect twice.
 _ONCE_FUNCTIONS = re.compile(r"cmd\.")
 _ONCE_SLS = frozenset({"remotecommands"})
 
@@ -55,7 +55,7 @@ def file_name(chain_id: int, machine_id: str, number: int) -> str:
 
 
 def check(manifest: ChainManifest, chain_id: int, machine_id: str) -> None:
-    """Refuse a manifest that is not of this chain and host, or has odd names or numbers.
+    """Refuse a manifest of another chain or host, or with invalid names or numbers.
 
     Raises:
         UsageError: the message says what is wrong.
@@ -84,10 +84,10 @@ def check(manifest: ChainManifest, chain_id: int, machine_id: str) -> None:
 
 
 def fetch_chunk(files: FileClient, chunk: ChunkManifest) -> bytes:
-    """Return the bytes of a chunk from the file server, checked against its hash.
+    """Return the bytes of a chunk from the file server after checking their hash.
 
     Raises:
-        CommandExecutionError: it is not there, or is not what the manifest says.
+        CommandExecutionError: it is missing, or differs from the manifest.
     """
     path = f"{FOLDER}/{chunk.sls.partition('.')[2]}.sls"
     found = files.fetch(path)
@@ -99,7 +99,7 @@ def fetch_chunk(files: FileClient, chunk: ChunkManifest) -> bytes:
 
 
 def check_bytes(data: bytes, chunk: ChunkManifest, where: str) -> None:
-    """Refuse bytes that are not those of *chunk*.
+    """Check that *data* is the content of *chunk*.
 
     Raises:
         CommandExecutionError: hash or size differ.
@@ -113,7 +113,7 @@ def check_bytes(data: bytes, chunk: ChunkManifest, where: str) -> None:
 
 
 def from_files(files: FileClient, chain_id: int, machine_id: str) -> Optional[ChainManifest]:
-    """Return the manifest that the chunk files of a chain imply, or None when there are none.
+    """Return the manifest derived from the chunk files of a chain, or None if there are none.
 
     Raises:
         CommandExecutionError: a chunk is missing between others.
@@ -160,15 +160,15 @@ def _chunk_of(
 
 @dataclass
 class _Facts:
-    """What the lines of one state say of its function."""
+    """Facts about one state's function, collected line by line."""
 
     name: str = ""
     mods: List[str] = field(default_factory=list)
-    #: The last line belongs to the list under `mods:`.
+    #: Whether the last line belongs to the list under `mods:`.
     listing: bool = False
 
     def note(self, line: str) -> None:
-        """Take in *line*; the first name and the first mods are the state's own."""
+        """Process *line*; only the first name and the first mods belong to the state itself."""
         fact = _FACT.match(line)
         item = _ITEM.match(line)
         if self.listing and item:
@@ -182,7 +182,7 @@ class _Facts:
             self.listing = not fact[2]
 
     def kind(self) -> ActionKind:
-        """Return what a crash in the middle of the function means."""
+        """Return how the function recovers from a crash."""
         if self.name == "system.reboot":
             return ActionKind.reboot
         if _ONCE_FUNCTIONS.match(self.name) or not _ONCE_SLS.isdisjoint(self.mods):
@@ -191,7 +191,7 @@ class _Facts:
 
 
 def actions_of(text: str) -> Tuple[ActionManifest, ...]:
-    """Return the actions that a chunk's text names, with the kind that their function implies."""
+    """Return the actions in a chunk's text, with the kind derived from their function."""
     actions: List[ActionManifest] = []
     state: Optional[Tuple[str, int]] = None
     facts = _Facts()

@@ -1,7 +1,7 @@
-"""What the records of a chain's journal mean: life cycles as tables, and the fold over records.
+"""Meaning of the records in a chain's journal: life cycles as tables, and the fold over records.
 
-Every record carries the boot id, the agent session and the epoch it was written in. The fold is
-the only reader: what a chain or an action stands at is never kept anywhere else.
+Every record contains the boot id, the agent session and the epoch of its writing. The state of a
+chain or action is stored nowhere else; it is always computed by the fold.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from catena.core.fsm import Actor, Kind, Machine, Row
 from catena.runtime.journal import JournalDamagedError, Record
 
 
-class ChainState(str, Enum):
-    """Where a chain stands on this host."""
+class HostChainState(str, Enum):
+    """State of a chain on this host."""
 
     received = "received"
     running = "running"
@@ -28,8 +28,8 @@ class ChainState(str, Enum):
     cancelled = "cancelled"
 
 
-class ChainEvent(str, Enum):
-    """What moves a chain."""
+class HostChainEvent(str, Enum):
+    """Event in the life of a chain on this host."""
 
     chunk = "chunk"
     waiting = "waiting"
@@ -40,7 +40,7 @@ class ChainEvent(str, Enum):
 
 
 class ActionState(str, Enum):
-    """Where one action of a chain stands on this host."""
+    """State of one action of a chain on this host."""
 
     pending = "pending"
     begun = "begun"
@@ -51,7 +51,7 @@ class ActionState(str, Enum):
 
 
 class ActionEvent(str, Enum):
-    """What moves an action."""
+    """Event in the life of an action on this host."""
 
     begin = "begin"
     armed = "armed"
@@ -60,39 +60,45 @@ class ActionEvent(str, Enum):
     interrupted = "interrupted"
 
 
-def _chain_row(source: ChainState, event: ChainEvent, why: str) -> Row[ChainState, ChainEvent]:
-    target = ChainState.running if event is ChainEvent.chunk else ChainState(event.value)
-    actor = Actor.api if event is ChainEvent.cancelled else Actor.agent
+def _chain_row(
+    source: HostChainState, event: HostChainEvent, why: str
+) -> Row[HostChainState, HostChainEvent]:
+    target = (
+        HostChainState.running if event is HostChainEvent.chunk else HostChainState(event.value)
+    )
+    actor = Actor.api if event is HostChainEvent.cancelled else Actor.agent
     return Row(source, event, target, actor, why)
 
 
-CHAIN: Machine[ChainState, ChainEvent] = Machine(
+CHAIN: Machine[HostChainState, HostChainEvent] = Machine(
     "chain on a minion",
     {
-        ChainState.received: Kind.wait,
-        ChainState.running: Kind.working,
-        ChainState.waiting: Kind.wait,
-        ChainState.done: Kind.final,
-        ChainState.failed: Kind.final,
-        ChainState.interrupted: Kind.final,
-        ChainState.cancelled: Kind.final,
+        HostChainState.received: Kind.wait,
+        HostChainState.running: Kind.working,
+        HostChainState.waiting: Kind.wait,
+        HostChainState.done: Kind.final,
+        HostChainState.failed: Kind.final,
+        HostChainState.interrupted: Kind.final,
+        HostChainState.cancelled: Kind.final,
     },
-    [ChainState.received],
+    [HostChainState.received],
     [
-        _chain_row(ChainState.received, ChainEvent.chunk, "all chunks are here"),
-        _chain_row(ChainState.received, ChainEvent.cancelled, CLEAN),
-        _chain_row(ChainState.running, ChainEvent.waiting, "a boundary has to be passed"),
-        _chain_row(ChainState.running, ChainEvent.done, "the last chunk ended well"),
-        _chain_row(ChainState.running, ChainEvent.failed, "an action failed"),
-        _chain_row(ChainState.running, ChainEvent.interrupted, "a `once` has no known outcome"),
-        _chain_row(ChainState.running, ChainEvent.cancelled, CLEAN),
-        _chain_row(ChainState.waiting, ChainEvent.chunk, "the boundary is proven"),
-        _chain_row(ChainState.waiting, ChainEvent.done, "a final reboot is proven"),
-        _chain_row(ChainState.waiting, ChainEvent.failed, "the boundary was refused"),
-        _chain_row(ChainState.waiting, ChainEvent.cancelled, CLEAN),
+        _chain_row(HostChainState.received, HostChainEvent.chunk, "all chunks are here"),
+        _chain_row(HostChainState.received, HostChainEvent.cancelled, CLEAN),
+        _chain_row(HostChainState.running, HostChainEvent.waiting, "a boundary has to be passed"),
+        _chain_row(HostChainState.running, HostChainEvent.done, "the last chunk ended well"),
+        _chain_row(HostChainState.running, HostChainEvent.failed, "an action failed"),
+        _chain_row(
+            HostChainState.running, HostChainEvent.interrupted, "a `once` has no known outcome"
+        ),
+        _chain_row(HostChainState.running, HostChainEvent.cancelled, CLEAN),
+        _chain_row(HostChainState.waiting, HostChainEvent.chunk, "the boundary is proven"),
+        _chain_row(HostChainState.waiting, HostChainEvent.done, "a final reboot is proven"),
+        _chain_row(HostChainState.waiting, HostChainEvent.failed, "the boundary was refused"),
+        _chain_row(HostChainState.waiting, HostChainEvent.cancelled, CLEAN),
     ],
-    failures=[ChainEvent.failed, ChainEvent.interrupted],
-    unfailing={ChainState.received: "nothing is run before the first chunk begins"},
+    failures=[HostChainEvent.failed, HostChainEvent.interrupted],
+    unfailing={HostChainState.received: "nothing is run before the first chunk begins"},
 )
 
 
@@ -131,60 +137,60 @@ ACTION: Machine[ActionState, ActionEvent] = Machine(
 
 
 @dataclass
-class ActionView:
-    """One action, folded from its records."""
+class JournaledAction:
+    """One action, computed from its records."""
 
     state: ActionState = ActionState.pending
-    #: Begins so far.
+    #: Number of begins so far.
     attempt: int = 0
-    #: Boot and agent process of the first begin: what a boundary's proof is compared with.
+    #: Boot and agent process of the first begin, with which a boundary's proof is compared.
     boot_id: str = ""
     session: str = ""
-    #: Key and dict of its state result, once it has one.
+    #: Key and dict of its state result, once available.
     key: str = ""
     ret: Optional[Dict[str, Any]] = None
-    #: Of an armed reboot: how long after the chunk's end, seconds.
+    #: For an armed reboot: seconds between the chunk's end and the reboot.
     delay_seconds: int = 0
 
 
 @dataclass
-class ChainView:
-    """One chain, folded from its journal."""
+class JournaledChain:
+    """One chain, computed from its journal."""
 
-    state: ChainState = ChainState.received
-    #: Chunk that runs, ran last, or 0.
+    state: HostChainState = HostChainState.received
+    #: Number of the chunk that runs or ran last; 0: none.
     chunk: int = 0
-    actions: Dict[int, ActionView] = field(default_factory=dict)
-    #: Outcome by number of each chunk that ended.
+    actions: Dict[int, JournaledAction] = field(default_factory=dict)
+    #: Number of each ended chunk -> its outcome.
     ended: Dict[int, str] = field(default_factory=dict)
-    #: Job that began each chunk by a resume; "" for another.
+    #: Number of each chunk -> the job that began it by a resume, or "".
     jobs: Dict[int, str] = field(default_factory=dict)
-    #: How often the reboot or restart at the end of `chunk` was handed to the agent.
+    #: How often the agent was asked for the reboot or restart at the end of `chunk`.
     issued: int = 0
-    #: Why the boundary at the end of `chunk` can't be passed; "" when nobody said so.
+    #: Why the boundary at the end of `chunk` cannot be passed; "" if it was not refused.
     refused: str = ""
     #: Why the chain was closed, for people.
     reason: str = ""
 
-    def action(self, action_id: int) -> ActionView:
-        """Return the view of an action, a pending one when no record names it."""
-        return self.actions.setdefault(action_id, ActionView())
+    def action(self, action_id: int) -> JournaledAction:
+        """Return the view of an action; a pending one if it has no record."""
+        return self.actions.setdefault(action_id, JournaledAction())
 
 
-def fold(records: Iterable[Record]) -> ChainView:
-    """Return what *records* come to.
+def fold(records: Iterable[Record]) -> JournaledChain:
+    """Return the chain that results from *records*.
 
     Raises:
-        JournalDamagedError: a record is of no known kind or can't follow those before it.
+        JournalDamagedError: a record has an unknown kind or cannot follow the previous ones.
     """
-    view = ChainView()
+    view = JournaledChain()
     for record in records:
         apply(view, record)
     return view
 
 
-def apply(view: ChainView, record: Record) -> None:
-    """Move *view* by one record.
+def apply(view: JournaledChain, record: Record) -> None:
+    """Update *view* by one record.
 
     Raises:
         JournalDamagedError: see `fold`.
@@ -195,58 +201,58 @@ def apply(view: ChainView, record: Record) -> None:
         handler(view, record)
     except (KeyError, ValueError, TypeError, InvalidStateError) as error:
         raise JournalDamagedError(
-            f"record {record.get('seq')} ({kind}) makes no sense here: {error}"
+            f"record {record.get('seq')} ({kind}) is not possible here: {error}"
         ) from error
 
 
-def _received(view: ChainView, record: Mapping[str, Any]) -> None:
-    """Nothing to move: a chain is born received."""
+def _received(view: JournaledChain, record: Mapping[str, Any]) -> None:
+    """Do nothing: a chain begins in the state received."""
 
 
-def _chunk(view: ChainView, record: Mapping[str, Any]) -> None:
-    view.state = CHAIN.next(view.state, ChainEvent.chunk)
+def _chunk(view: JournaledChain, record: Mapping[str, Any]) -> None:
+    view.state = CHAIN.replay(view.state, HostChainEvent.chunk)
     view.chunk = int(record["chunk"])
     view.jobs[view.chunk] = str(record.get("job", ""))
     view.issued = 0
     view.refused = ""
 
 
-def _begin(view: ChainView, record: Mapping[str, Any]) -> None:
+def _begin(view: JournaledChain, record: Mapping[str, Any]) -> None:
     action = view.action(record["action"])
-    action.state = ACTION.next(action.state, ActionEvent.begin)
+    action.state = ACTION.replay(action.state, ActionEvent.begin)
     action.attempt += 1
     if action.attempt == 1:
         action.boot_id, action.session = record["boot_id"], record["session"]
 
 
-def _armed(view: ChainView, record: Mapping[str, Any]) -> None:
+def _armed(view: JournaledChain, record: Mapping[str, Any]) -> None:
     action = view.action(record["action"])
-    action.state = ACTION.next(action.state, ActionEvent.armed)
+    action.state = ACTION.replay(action.state, ActionEvent.armed)
     action.key, action.ret = record["key"], record["ret"]
     action.delay_seconds = int(record["delay_seconds"])
 
 
-def _end(view: ChainView, record: Mapping[str, Any]) -> None:
+def _end(view: JournaledChain, record: Mapping[str, Any]) -> None:
     action = view.action(record["action"])
-    action.state = ACTION.next(action.state, ActionEvent(record["outcome"]))
+    action.state = ACTION.replay(action.state, ActionEvent(record["outcome"]))
     action.key, action.ret = record["key"], record["ret"]
 
 
-def _chunk_end(view: ChainView, record: Mapping[str, Any]) -> None:
-    view.state = CHAIN.next(view.state, ChainEvent(record["outcome"]))
+def _chunk_end(view: JournaledChain, record: Mapping[str, Any]) -> None:
+    view.state = CHAIN.replay(view.state, HostChainEvent(record["outcome"]))
     view.ended[int(record["chunk"])] = record["outcome"]
 
 
-def _issued(view: ChainView, record: Mapping[str, Any]) -> None:
+def _issued(view: JournaledChain, record: Mapping[str, Any]) -> None:
     view.issued += 1
 
 
-def _refused(view: ChainView, record: Mapping[str, Any]) -> None:
+def _refused(view: JournaledChain, record: Mapping[str, Any]) -> None:
     view.refused = record["reason"]
 
 
-def _closed(view: ChainView, record: Mapping[str, Any]) -> None:
-    view.state = CHAIN.next(view.state, ChainEvent(record["outcome"]))
+def _closed(view: JournaledChain, record: Mapping[str, Any]) -> None:
+    view.state = CHAIN.replay(view.state, HostChainEvent(record["outcome"]))
     view.reason = record["reason"]
 
 

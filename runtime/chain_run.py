@@ -1,15 +1,15 @@
 """How a chain advances on this host: start, continue after a crash, resume after a boundary.
 
-For the agent beside the functions of `mgractionchains`:
+For the agent, in addition to the functions of `mgractionchains`:
 
-- `open_chain(place)` says whether a chain stands between two chunks; jobs of another chain wait.
-- `pending_resume(place)` is what a Hello carries.
-- `pending_after(place)` is asked when the agent starts: a reboot that was armed and promised, but
-  that has not happened because the agent or the host stopped just before it.
-- `refuse_boundary(place, reason)` is told when the boundary can't be passed (a new agent that did
+- `open_chain(place)` returns the chain that stands between two chunks; other chains wait for it.
+- `pending_resume(place)` returns the content of the resume file for a Hello.
+- `pending_after(place)` is called at the agent's start: it returns an armed reboot that has not
+  happened because the agent or the host stopped just before it.
+- `refuse_boundary(place, reason)` records that a boundary cannot be passed (a new agent that did
   not come up); the next resume then fails that action, visibly.
-- A job of a chain whose process died without a return is run again with the same JobSpec: it
-  continues from the journal and returns what the chunk came to.
+- A chain's job whose process died without a return is run again with the same JobSpec: it
+  continues from the journal and returns the chunk's results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, cast
 
-from catena.core import failpoints, frozen
+from catena.core import failpoints, frozen, payloads
 from catena.core.clock import Clock
 from catena.core.context import Context
 from catena.core.errors import (
@@ -33,15 +33,15 @@ from catena.core.logs import logger
 from catena.core.run_ref import UNKNOWN, RunRef, not_here, not_resumed
 from catena.runtime import chain_files, chain_manifest
 from catena.runtime.boot import boot_time
-from catena.runtime.chain_record import ActionState, ChainState
+from catena.runtime.chain_record import ActionState, HostChainState
 from catena.runtime.chain_store import Chain, ChainStore
-from catena.runtime.host import After, AfterKind, BaseHost, Place
+from catena.runtime.host import After, AfterKind, AgentHome, BaseHost
 from catena.runtime.resume_file import ResumeFile, ResumePoint
 
 log = logger(__name__)
 
-#: How often a reboot or agent restart that did not happen is asked of the agent. Restarts of the
-#: agent before it could act count too, so this is more than the two that a failing reboot gets.
+#: Maximum number of times that the agent is asked for the same reboot or restart. Restarts of the
+#: agent before it could act count too, so it exceeds the two attempts of a failing reboot.
 ISSUES = 5
 
 
@@ -53,15 +53,15 @@ class OpenChain:
     epoch: int
     #: Name of the chain's state: "received", "running", "waiting".
     state: str
-    #: Chunk that runs, ran last, or 0.
+    #: Number of the chunk that runs or ran last; 0: none.
     chunk: int
 
 
 class ChainHost:
-    """Chains on one host: the store, the resume file and the host, put together.
+    """The chains of one host, with its store and its resume file.
 
     Args:
-        host: the host; its place says where everything lies.
+        host: the host; its place has the folders.
         clock: the time; the host's by default.
     """
 
@@ -75,12 +75,12 @@ class ChainHost:
     # -- start ---------------------------------------------------------------------------------
 
     def start(self, context: Context, chain_id: int) -> Dict[str, Any]:
-        """Run (or continue, or repeat the results of) the first chunk of a chain.
+        """Run a chain's first chunk, or continue it, or return its results again.
 
         Raises:
-            InvalidStateError: another chain's resume file is there; the message says what clears
+            InvalidStateError: another chain's resume file exists; the message says how to clear
                 it.
-            CommandExecutionError: no chunks, changed chunks, or a chunk that can't be compiled.
+            CommandExecutionError: chunks are missing or changed, or a chunk cannot be compiled.
         """
         self._refuse_inside_chunk()
         with self.store.lock():
@@ -92,26 +92,26 @@ class ChainHost:
                 if chain is None:
                     raise CommandExecutionError(f"chain {chain_id} has gone from this host")
                 if point and 0 < point.epoch < chain.manifest.epoch:
-                    # Of an earlier run: a resume would take it for this one's.
+                    # A file of an earlier run; a resume would take it for one of this run.
                     self.file.clear()
-                if chain.view.state is ChainState.received:
+                if chain.view.state is HostChainState.received:
                     _sync_custom(context)
                     if context.opts.get("resume") == "local":
                         chain_files.bring(context.files, _texts(context, chain))
                 return self._run(chain, context, 1)
 
     def _refuse_another(self, chain_id: int) -> Optional[ResumePoint]:
-        """Return the resume point that is here; refuse one of another chain that has not ended.
+        """Return the resume point of this host; refuse one of another unfinished chain.
 
         Raises:
-            InvalidStateError: the message says what clears it.
+            InvalidStateError: the message says how to clear it.
         """
         point = self.file.taken() or self.file.waiting()
         if point is None or point.actionchain_id == chain_id:
             return point
         for seen in self.store.chains():
             if seen.ended and seen.manifest.chain_id == point.actionchain_id:
-                # Its job was killed between the end of the chain and the end of the file.
+                # Its job was killed between the end of the chain and the removal of the file.
                 self.file.clear()
                 return None
         raise InvalidStateError(
@@ -120,17 +120,17 @@ class ChainHost:
         )
 
     def sweep(self) -> None:
-        """Remove what processes left that were killed amid a write; the lock must be held."""
+        """Remove unfinished files of killed processes; the lock must be held."""
         self.store.sweep()
         self.file.sweep()
 
     def _refuse_inside_chunk(self) -> None:
         if self.host.chunk_open:
-            raise InvalidStateError("a state of a chunk can't start or resume a chain")
+            raise InvalidStateError("a state of a chunk cannot start or resume a chain")
 
     def _manifest(self, context: Context, chain_id: int) -> ChainManifest:
         machine_id = self.place.machine_id
-        manifest = context.job.chain if context.job else None
+        manifest = payloads.chain_of(context.job)
         if manifest is None:
             known = self.store.look(chain_id)
             if known is not None:
@@ -145,7 +145,7 @@ class ChainHost:
         return manifest
 
     def _settle(self, chain_id: int) -> None:
-        """Close chains whose last action was a reboot that has happened since."""
+        """Close chains whose last action was a reboot that has since happened."""
         for seen in self.store.chains():
             if seen.manifest.chain_id == chain_id or not _is_proven_final(seen, self.host):
                 continue
@@ -157,18 +157,17 @@ class ChainHost:
     # -- resume --------------------------------------------------------------------------------
 
     def resume(self, context: Context, wanted: Optional[RunRef] = None) -> Dict[str, Any]:
-        """Run what may run now of the chain that waits.
+        """Run what may run now of the waiting chain.
 
         Args:
             context: of the job.
-            wanted: the run that is to go on; None: the one that the resume file names.
+            wanted: the run to resume; None: the one in the resume file.
 
-        Returns:
-            State results of the chunks that ran; {} without a resume file; `run_ref.not_resumed`
-            where the boundary is not proven yet, or another run waits here.
+        Returns: State results of the chunks that ran; {} without a resume file;
+            `run_ref.not_resumed` if the boundary is not proven yet or another run waits here.
 
         Raises:
-            MalformedResumeFileError: the resume file is not one of this agent.
+            MalformedResumeFileError: the resume file was not written by this agent.
         """
         self._refuse_inside_chunk()
         merged: Dict[str, Any] = {}
@@ -184,7 +183,7 @@ class ChainHost:
                 with self.store.open(point.actionchain_id) as chain:
                     if chain is None:
                         self._adopt(context, point)
-                        log.warning("%s was not kept here; goes on with files", point.run)
+                        log.warning("%s is not stored here; continues from its files", point.run)
                         continue
                     if point.epoch and point.epoch != chain.manifest.epoch:
                         why = self._other_run(chain, point)
@@ -204,7 +203,7 @@ class ChainHost:
     def _not_waiting(
         self, wanted: Optional[RunRef], point: Optional[ResumePoint]
     ) -> Dict[str, Any]:
-        """Return why *wanted* can't go on where the resume file is not its own."""
+        """Return why *wanted* cannot be resumed if the resume file belongs to another run."""
         if wanted is None:
             return {}
         for seen in self.store.chains():
@@ -218,9 +217,9 @@ class ChainHost:
         return not_here(wanted)
 
     def _other_run(self, chain: Chain, point: ResumePoint) -> str:
-        """Return why a resume file of another run than its chain's can't be followed.
+        """Return why a resume file for another run of *chain* cannot be used.
 
-        The file of an earlier run is removed: "" is returned, and nothing waits any more.
+        The file of an earlier run is removed; "" is returned, and nothing waits any more.
         """
         if point.epoch < chain.manifest.epoch:
             log.warning("%s: run %d replaced it", point.run, chain.manifest.epoch)
@@ -231,7 +230,7 @@ class ChainHost:
     def _came_to(self, context: Context) -> Dict[str, Any]:
         """Return the results of chunks that this very job ended before a crash.
 
-        Their chain waits for nothing any more, and nobody else would report them.
+        Their chain no longer waits for anything, and no other job would report them.
         """
         jid = context.job.jid if context.job else ""
         found: Dict[str, Any] = {}
@@ -245,7 +244,7 @@ class ChainHost:
     def _advance(
         self, chain: Chain, context: Context, point: ResumePoint, merged: Dict[str, Any]
     ) -> str:
-        """Take one step with the chain of *point*; return why there is none to take, or ""."""
+        """Advance the chain of *point* by one step; return why that is impossible, or ""."""
         if chain.ended:
             self.file.clear()
             return "" if merged else f"chain {point.actionchain_id} is {chain.view.state.value}"
@@ -295,7 +294,7 @@ class ChainHost:
             hooks.prove_reboot(action, view.key, "system.reboot")
 
     def _refuse(self, chain: Chain, number: int) -> Dict[str, Any]:
-        """Fail the boundary's action with the reason that the agent gave."""
+        """Fail the boundary's action with the agent's reason."""
         self._worked_on(chain)
         why = chain.view.refused
         action = chain.boundary_action(number)
@@ -309,7 +308,7 @@ class ChainHost:
         return failed
 
     def _adopt(self, context: Context, point: ResumePoint) -> None:
-        """Take in the chain of a resume file whose folder was lost, from the file server."""
+        """Restore the chain of a resume file, whose folder was lost, from the file server."""
         chain_id = point.actionchain_id
         manifest = chain_manifest.from_files(context.files, chain_id, self.place.machine_id)
         if manifest is None or len(manifest.chunks) < point.chunk:
@@ -322,14 +321,14 @@ class ChainHost:
                 f"chunk {point.chunk} of chain {chain_id} is not the one that the resume file "
                 f"names; to give that chain up: {self.file.clear_command}"
             )
-        # What the files imply has no epoch; the resume file, which is signed, says it.
+        # A manifest derived from files has no epoch; the signed resume file has it.
         manifest = frozen.replace(manifest, epoch=point.epoch)
         self.store.receive(manifest, context.files)
         with self.store.open(chain_id) as chain:
             for number in range(1, point.chunk):
                 if chain and number not in chain.view.ended:
                     chain.save_results(number, {})
-                    if chain.view.state is not ChainState.running:
+                    if chain.view.state is not HostChainState.running:
                         chain.record("chunk", chunk=number)
                     chain.record("chunk_end", chunk=number, outcome="waiting")
 
@@ -337,46 +336,46 @@ class ChainHost:
 
     def _run(self, chain: Chain, context: Context, number: int) -> Dict[str, Any]:
         self._worked_on(chain)
-        # An agent that starts only looks where its chain stands: it needs no compiler.
+        # Imported here: an agent that only reads the state of its chain needs no compiler.
         from catena.runtime.chunk_run import ChunkRunner
 
         results = ChunkRunner(chain, context, self.host, self.file).run(number)
-        if chain.ended and chain.view.state is not ChainState.done:
+        if chain.ended and chain.view.state is not HostChainState.done:
             self.file.clear()
         elif number in chain.view.ended:
             taken = self.file.taken()
             if taken and taken.chunk == number:
                 self.file.drop_taken()
-            if chain.view.state is ChainState.waiting and chain.view.chunk == number:
+            if chain.view.state is HostChainState.waiting and chain.view.chunk == number:
                 self.host.after = self._promise(chain)
-        if self.host.after is None and self.host.armed and chain.view.state is ChainState.done:
-            # A reboot that an SLS asked for by itself, in the chain's last chunk.
+        if self.host.after is None and self.host.armed and chain.view.state is HostChainState.done:
+            # An SLS itself requested a reboot, in the chain's last chunk.
             self.host.after = self._reboot(chain, self.host.armed.at_minutes * 60)
         return results
 
     def _worked_on(self, chain: Chain) -> None:
-        """Let the return say which run of a chain it is about."""
+        """Record in the return which run of a chain it belongs to."""
         if chain.manifest.epoch:
             self.host.epochs[str(chain.manifest.chain_id)] = chain.manifest.epoch
 
     @contextmanager
     def waiting_chain(self) -> Iterator[Optional[Chain]]:
-        """Give the chain that waits at a boundary for writing, or None; the lock must be held."""
+        """Yield the chain that waits at a boundary for writing, or None; hold the lock."""
         for seen in self.store.chains():
-            if seen.view.state is ChainState.waiting:
+            if seen.view.state is HostChainState.waiting:
                 with self.store.open(seen.manifest.chain_id) as chain:
                     yield chain
                 return
         yield None
 
     def promise_again(self) -> Optional[After]:
-        """Return what the waiting chain still asks of the agent; the lock must be held."""
+        """Return the waiting chain's outstanding request to the agent; the lock must be held."""
         self.sweep()
         with self.waiting_chain() as chain:
             return self._promise(chain) if chain else None
 
     def _promise(self, chain: Chain) -> Optional[After]:
-        """Return what the agent has to do for the boundary, counted; None when it is done."""
+        """Return the agent's task for the boundary, and count it; None if it is done."""
         if chain.view.issued >= ISSUES or chain.view.refused:
             return None
         after = _boundary_after(chain, self.host)
@@ -401,8 +400,8 @@ class ChainHost:
     ) -> ResumePoint:
         """Write the resume file for chunk *number* of a chain.
 
-        The boot and session that it names are those in which the boundary's action first began,
-        so that writing it once more after the reboot does not ask for another one.
+        It names the boot and session in which the boundary's action first began. Writing it again
+        after the reboot therefore does not require another reboot.
 
         Raises:
             InvalidStateError: the chain is not on this host, or has no such chunk.
@@ -440,12 +439,12 @@ class ChainHost:
         except OSError as error:
             if not no_room(error):
                 raise
-            # What came before it has happened: the reserve is kept for that.
+            # The reserve was kept for this: the preceding action has had its effect.
             chain.release_reserve()
             self.file.write(point)
 
 
-def _store(place: Place, boot_id: str, clock: Clock) -> ChainStore:
+def _store(place: AgentHome, boot_id: str, clock: Clock) -> ChainStore:
     return ChainStore(place.cache_dir, boot_id, place.session, clock)
 
 
@@ -455,7 +454,7 @@ def _texts(context: Context, chain: Chain) -> List[str]:
 
 
 def _sync_custom(context: Context) -> None:
-    """Fetch custom states and modules before a chain, as Uyuni does; a failure is only logged."""
+    """Fetch custom states and modules before a chain, as Uyuni does; only log a failure."""
     for kind in ("states", "modules"):
         try:
             if context.host.sync(kind):
@@ -469,16 +468,16 @@ def _is(point: ResumePoint, wanted: RunRef) -> bool:
 
 
 def _is_proven_final(chain: Chain, host: BaseHost) -> bool:
-    """Return whether the chain ended in a reboot that has happened, and nothing follows."""
+    """Return whether the chain ended in a reboot that has happened, with nothing after it."""
     view = chain.view
-    if view.state is not ChainState.waiting or view.chunk != len(chain.manifest.chunks):
+    if view.state is not HostChainState.waiting or view.chunk != len(chain.manifest.chunks):
         return False
     action = chain.boundary_action(view.chunk)
     return action is not None and view.action(action.action_id).boot_id != host.boot_id()
 
 
 def _boundary_after(chain: Chain, host: BaseHost) -> Optional[After]:
-    """Return what has to happen at the end of the chain's chunk; None when it has happened."""
+    """Return the agent's task at the end of the chain's chunk; None if it is done."""
     view = chain.view
     boundary = chain.chunk(view.chunk).boundary
     action = chain.boundary_action(view.chunk)
@@ -495,12 +494,12 @@ def _boundary_after(chain: Chain, host: BaseHost) -> Optional[After]:
     return After(AfterKind.reboot, *common, tuple(host.reboot_command()), boot_id, session)
 
 
-def _chains_at(place: Place) -> ChainHost:
-    """Return the chains of a host for the agent, which looks and records but runs nothing."""
+def _chains_at(place: AgentHome) -> ChainHost:
+    """Return the chains of a host for the agent, which reads and records but runs nothing."""
     return ChainHost(BaseHost(place, cast(Any, None)))
 
 
-def open_chain(place: Place) -> Optional[OpenChain]:
+def open_chain(place: AgentHome) -> Optional[OpenChain]:
     """Return the chain that has begun on this host and not ended, or None.
 
     A chain whose last action is a reboot that has happened counts as ended.
@@ -513,18 +512,18 @@ def open_chain(place: Place) -> Optional[OpenChain]:
     return None
 
 
-def chain_state(place: Place, chain_id: int) -> Optional[OpenChain]:
-    """Return where a chain stands on this host, ended or not; None when it never came here."""
+def chain_state(place: AgentHome, chain_id: int) -> Optional[OpenChain]:
+    """Return the state of a chain on this host, ended or not; None if it was never received."""
     chain = _chains_at(place).store.look(chain_id)
     if chain is None:
         return None
     return OpenChain(chain_id, chain.manifest.epoch, chain.view.state.value, chain.view.chunk)
 
 
-def pending_resume(place: Place) -> Dict[str, Any]:
-    """Return what `read_pending` does; {"error": why} where the file is not one of this agent.
+def pending_resume(place: AgentHome) -> Dict[str, Any]:
+    """Return the result of `read_pending`; {"error": reason} for an invalid resume file.
 
-    For the agent, which has to come up whatever lies there.
+    The agent uses this, because it must start whatever the file contains.
     """
     try:
         return read_pending(place)
@@ -533,11 +532,11 @@ def pending_resume(place: Place) -> Dict[str, Any]:
         return {"error": str(error)}
 
 
-def read_pending(place: Place) -> Dict[str, Any]:
-    """Return what the resume file says, with `running` and `current_boot_time`; {} without one.
+def read_pending(place: AgentHome) -> Dict[str, Any]:
+    """Return the content of the resume file, with `running` and `current_boot_time`, or {}.
 
     Raises:
-        MalformedResumeFileError: it is not one of this agent.
+        MalformedResumeFileError: it was not written by this agent.
     """
     file = ResumeFile(place.conf_dir, place.pki_dir, place.id, place.cache_dir)
     taken = file.taken()
@@ -550,11 +549,11 @@ def read_pending(place: Place) -> Dict[str, Any]:
     return {**found, "running": taken is not None, "current_boot_time": boot_time()}
 
 
-def pending_after(place: Place) -> Optional[After]:
-    """Return a promised reboot or agent restart that has not happened, to be done now.
+def pending_after(place: AgentHome) -> Optional[After]:
+    """Return a requested reboot or agent restart that has not happened and is due now.
 
-    Asked when the agent starts, which has to come up whatever is wrong here (a full disk, no tool
-    that reboots): the chain then waits on. It is promised at most `ISSUES` times in all.
+    Called at the agent's start, which must succeed whatever is wrong here (a full disk, no reboot
+    tool): the chain then continues to wait. A request is made at most `ISSUES` times.
     """
     chains = _chains_at(place)
     if not chains.store.folder.is_dir():
@@ -565,19 +564,19 @@ def pending_after(place: Place) -> Optional[After]:
     except TryLaterError:
         return None  # the chunk still runs, in a process that outlived the agent
     except (CatenaError, OSError) as error:
-        log.error("what a waiting chain asks for can't be promised again: %s", error)
+        log.error("cannot repeat the request of a waiting chain: %s", error)
         return None
 
 
-def refuse_boundary(place: Place, reason: str) -> bool:
-    """Record that the boundary at which a chain waits can't be passed; the next resume fails it.
+def refuse_boundary(place: AgentHome, reason: str) -> bool:
+    """Record that a waiting chain's boundary cannot be passed; the next resume fails its action.
 
     Args:
-        place: where the agent lives.
+        place: the agent's home.
         reason: for people, one sentence.
 
     Returns:
-        Whether a chain waits at all.
+        Whether a chain waits.
     """
     chains = _chains_at(place)
     try:
@@ -586,4 +585,4 @@ def refuse_boundary(place: Place, reason: str) -> bool:
                 chain.record("refused", True, reason=reason)
             return chain is not None
     except TryLaterError:
-        return False  # no chain waits: one runs
+        return False  # no chain waits; one is running

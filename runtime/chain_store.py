@@ -1,8 +1,8 @@
-"""What a host keeps of its chains: manifest, chunks, journal, results of chunks.
+"""A host's files of its chains: manifest, chunks, journal, results of chunks.
 
-All of a chain lies in `<cache_dir>/chains/<id>/` and is there, hash-checked and durable, before
-its first action. The folder comes into being by one rename, so a chain is received wholly or not
-at all. One process at a time runs chains on a host: it holds the lock.
+All files of a chain are in `<cache_dir>/chains/<id>/`, hash-checked and durable before its first
+action. The folder gets its name by one rename, so a chain is received completely or not at all. A
+lock ensures that only one process at a time runs chains on a host.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from catena.core.logs import logger
 from catena.core.records import decode, encode
 from catena.core.run_ref import RunRef
 from catena.runtime import chain_manifest
-from catena.runtime.chain_record import CHAIN, ChainView, apply, fold
+from catena.runtime.chain_record import CHAIN, JournaledChain, apply, fold
 from catena.runtime.damage import Damage, report
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
 from catena.runtime.resume_file import SOME_MINION, clear_command
@@ -43,35 +43,35 @@ from catena.runtime.sealed_results import sealed_results, unsealed_results
 
 log = logger(__name__)
 
-#: What gives up a chain that can't be read.
+#: Command that gives up an unreadable chain.
 CLEAR = clear_command(SOME_MINION)
 MANIFEST_LIMIT = 64 * 1024 * 1024
 RESULTS_LIMIT = 256 * 1024 * 1024
-#: Ended chains whose folders are kept, newest first; older ones go when a chain is received.
+#: Maximum number of ended chains whose folders are kept; the oldest are removed at a receipt.
 KEEP_ENDED = 20
 
 
 class FencedError(InvalidStateError):
-    """The order is older than what this host has of the chain."""
+    """The order is older than this host's run of the chain."""
 
 
 class ChainDamagedError(CatenaError):
-    """The files of a received chain are not what was written."""
+    """The files of a received chain are damaged."""
 
 
 class ChainChangedError(CatenaError):
-    """Two different chains were sent under one id and epoch."""
+    """Two different chains arrived with the same id and epoch."""
 
 
 class Chain:
     """One received chain.
 
     Args:
-        folder: where it lies.
+        folder: with its files.
         boot_id: id of the running boot, for its records.
         session: id of the agent process, for its records.
         clock: the time, for its records.
-        journal: its open journal; None to look only.
+        journal: the open journal; None for reading only.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Chain:
         self._clock = clock
         self._journal = journal
         _refuse_unlike(folder, body, records)
-        self.view: ChainView = fold(records)
+        self.view: JournaledChain = fold(records)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Return whether the chain has ended on this host."""
         return CHAIN.is_final(self.view.state)
 
     def chunk(self, number: int) -> ChunkManifest:
@@ -109,22 +109,22 @@ class Chain:
         return self.manifest.chunks[number - 1]
 
     def boundary_action(self, number: int) -> Optional[ActionManifest]:
-        """Return the action that makes the boundary at the end of a chunk (its last), or None."""
+        """Return the action that causes the boundary at the end of a chunk (its last), or None."""
         actions = self.chunk(number).actions
         return actions[-1] if actions else None
 
     def record(self, kind: str, use_reserve: bool = False, **fields: Any) -> None:
-        """Write one record durably and move the view by it.
+        """Write one record durably and update the view.
 
         Raises:
-            OSError: it is not on disk; nothing that it announces may happen.
+            OSError: it is not on disk; the action that it announces must not happen.
         """
         if self._journal is None:
             raise InvalidStateError(f"chain {self.manifest.chain_id} is open for reading only")
         record: Record = {"kind": kind, **fields, **self._stamp, "epoch": self.manifest.epoch}
         if self._clock:
             record["at"] = self._clock.now().timestamp()
-        # The view moves first: a record that can't follow must not reach the disk.
+        # Update the view first: an impossible record must not reach the disk.
         try:
             apply(self.view, record)
             self._journal.append(record, use_reserve)
@@ -135,7 +135,7 @@ class Chain:
             self._journal.release_reserve()
 
     def files(self) -> Dict[str, Path]:
-        """Return the chunk files by the paths under which an SLS name finds them."""
+        """Return the chunk files by the paths at which their SLS names are looked up."""
         found = {}
         for chunk in self.manifest.chunks:
             stem = chunk.sls.partition(".")[2]
@@ -145,10 +145,10 @@ class Chain:
         return found
 
     def check_chunk(self, number: int) -> None:
-        """Refuse to go on with a chunk file that is not what was received.
+        """Refuse to continue with a chunk file that differs from the received one.
 
         Raises:
-            CommandExecutionError: it has been changed on this host's disk.
+            CommandExecutionError: it was changed on this host's disk.
         """
         chunk = self.chunk(number)
         path = self.folder / f"{chunk.sls.partition('.')[2]}.sls"
@@ -156,11 +156,11 @@ class Chain:
         try:
             chain_manifest.check_bytes(data, chunk, str(path))
         except CatenaError as error:
-            self._report(path, error, "this chunk: the chain does not go on", data)
+            self._report(path, error, "this chunk: the chain does not continue", data)
             raise
 
     def save_results(self, number: int, results: Dict[str, Any]) -> None:
-        """Keep what a chunk came to, durably; before its `chunk_end` is recorded."""
+        """Store the results of a chunk durably, before its `chunk_end` is recorded."""
         data = sealed_results(results)
         try:
             write_durable(self.folder / f"results_{number}.json", data)
@@ -171,17 +171,17 @@ class Chain:
             write_durable(self.folder / f"results_{number}.json", data)
 
     def release_reserve(self) -> None:
-        """Give back the room that is kept for the ends of actions, of which one needs it now."""
+        """Release the disk space reserved for the ends of actions, because one needs it now."""
         drop_reserve(self.folder / "journal")
 
     def results(self, number: int) -> Dict[str, Any]:
-        """Return what an ended chunk came to."""
+        """Return the results of an ended chunk."""
         path = self.folder / f"results_{number}.json"
         data = read_limited(path, RESULTS_LIMIT)
         try:
             return unsealed_results(path, data)
         except CatenaError as error:
-            self._report(path, error, "what the states of this chunk came to", data)
+            self._report(path, error, "the results of this chunk's states", data)
             raise
 
     def _report(self, path: Path, error: Exception, lost: str, data: bytes) -> None:
@@ -209,10 +209,10 @@ class ChainStore:
         """Be the only process of this host that runs a chain.
 
         Args:
-            wait: for another process to end; else give up at once.
+            wait: wait for another process to end; otherwise raise at once.
 
         Raises:
-            TryLaterError: not *wait*, and another process holds it.
+            TryLaterError: another process holds the lock, and *wait* is false.
         """
         private_folder(durable_folder(self.folder))
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -238,7 +238,7 @@ class ChainStore:
 
     @contextmanager
     def open(self, chain_id: int) -> Iterator[Optional[Chain]]:
-        """Give a received chain for writing, or None; the lock must be held."""
+        """Yield a received chain for writing, or None; the lock must be held."""
         folder = self.folder / str(chain_id)
         if not (folder / "manifest.json").exists():
             yield None
@@ -259,19 +259,19 @@ class ChainStore:
                 found.append(Chain(folder, self._stamp))
             except (CatenaError, OSError, ValueError) as error:
                 if not (folder / "manifest.json").exists():
-                    # A newer run of the chain is being put in its place.
+                    # A newer run of the chain is just replacing this one.
                     continue
-                # A host must come up with it. A job of that very chain fails and says why.
+                # The agent must start nevertheless. A job of this chain fails with the reason.
                 log.error("chain %s can't be read: %s", folder, error)
                 report(self.folder.parent, _damage(folder, error))
         return found
 
     def set_aside_damaged(self, run: Optional[RunRef]) -> bool:
-        """Move folders of chains that can't be read out of the way; return whether there was one.
+        """Move folders of unreadable chains aside; return whether there was one.
 
         Args:
-            run: only of this run or an older one of its chain; None: of any chain. They are kept
-                as `.old-…`.
+            run: only of this run or an older one of its chain; None: of any chain. They are
+                renamed to `.old-…`.
         """
         readable = {chain.folder for chain in self.chains()}
         found = False
@@ -285,26 +285,26 @@ class ChainStore:
         return found
 
     def sweep(self) -> None:
-        """Remove what a cut left of chains that were being received; the lock must be held."""
+        """Remove partly received chains after a crash; the lock must be held."""
         for staging in self.folder.glob(".new-*"):
             shutil.rmtree(staging, ignore_errors=True)
 
     def receive(self, manifest: ChainManifest, files: FileClient) -> None:
-        """Fetch all chunks of a chain and keep them durably; a chain that is here stays as it is.
+        """Fetch all chunks of a chain and store them durably; a known chain stays unchanged.
 
         Args:
             manifest: checked (`chain_manifest.check`).
-            files: where the chunks come from.
+            files: source of the chunks.
 
         Raises:
-            FencedError: this host has the chain under a higher epoch.
-            ChainChangedError: another chain is under way here under the same id and epoch.
-            CommandExecutionError: a chunk is missing or is not what the manifest says.
-            OSError: it could not be kept; nothing was received.
+            FencedError: this host has the chain with a higher epoch.
+            ChainChangedError: another unfinished chain has the same id and epoch.
+            CommandExecutionError: a chunk is missing or differs from the manifest.
+            OSError: it could not be stored; nothing was received.
         """
         known = self.look(manifest.chain_id)
         if known and not self._replaces(manifest, known):
-            # Whoever received it may have been killed before its name was durable.
+            # The process that received it may have been killed before its name was durable.
             sync_folder(self.folder)
             return
         texts = [chain_manifest.fetch_chunk(files, chunk) for chunk in manifest.chunks]
@@ -338,7 +338,7 @@ class ChainStore:
 
     @staticmethod
     def _replaces(manifest: ChainManifest, known: Chain) -> bool:
-        """Return whether an order stands in for what is here, rather than repeating it."""
+        """Return whether an order replaces the chain here, rather than repeating it."""
         if manifest.epoch > known.manifest.epoch:
             return True
         if manifest.epoch < known.manifest.epoch:
@@ -350,10 +350,10 @@ class ChainStore:
             return False
         if not known.ended:
             raise ChainChangedError(
-                f"chain {manifest.chain_id} of epoch {manifest.epoch} was sent a second time "
-                "with other chunks"
+                f"chain {manifest.chain_id} of epoch {manifest.epoch} was sent again with other "
+                "chunks"
             )
-        # A master that was set up anew counts its chains from the start again.
+        # A newly installed master numbers its chains from the beginning.
         return True
 
     def _forget_old(self) -> None:
@@ -365,7 +365,7 @@ class ChainStore:
 
 
 def _read_pair(folder: Path, journal: Optional[Journal]) -> Tuple[bytes, Sequence[Record]]:
-    """Return the manifest and the journal's records of one and the same run.
+    """Return the manifest and the journal's records of the same run.
 
     Without the chains' lock, a newer run may replace the folder between the two reads.
     """
@@ -373,13 +373,13 @@ def _read_pair(folder: Path, journal: Optional[Journal]) -> Tuple[bytes, Sequenc
         number = folder.stat().st_ino
         body = read_limited(folder / "manifest.json", MANIFEST_LIMIT)
         records = journal.records if journal else read_records(folder / "journal")
-        # The replaced folder is kept beside it, so that its number is not used again.
+        # The replaced folder is kept beside it, so that its inode number is not reused.
         if folder.stat().st_ino == number:
             return body, records
 
 
 def _epoch_of(folder: Path) -> int:
-    """Return the epoch of a chain whose journal can't be read; 0 where nothing says it."""
+    """Return the epoch of a chain with an unreadable journal; 0 if it is unknown."""
     try:
         data = json.loads(read_limited(folder / "manifest.json", MANIFEST_LIMIT))
         return decode(ChainManifest, data, str(folder)).epoch
@@ -395,7 +395,7 @@ def _manifest_of(path: Path, body: bytes) -> ChainManifest:
 
 
 def _refuse_unlike(folder: Path, body: bytes, records: Sequence[Record]) -> None:
-    """Refuse a chain of which it is not known what has run, or that is not what was received."""
+    """Refuse a chain whose progress is unknown or whose manifest differs from the received one."""
     if not records:
         raise ChainDamagedError(f"{folder / 'journal'}: no record; to give that chain up: {CLEAR}")
     told = records[0].get("manifest")
@@ -406,23 +406,23 @@ def _refuse_unlike(folder: Path, body: bytes, records: Sequence[Record]) -> None
 
 
 def _damage(folder: Path, error: Exception) -> Damage:
-    lost = "how far the chain is: nothing of it is run again until somebody clears it"
+    lost = "the progress of the chain: nothing of it runs again until somebody clears it"
     return Damage(str(folder), str(error), "its files, in their place", lost)
 
 
 def boundary_seconds(cache_dir: Path, chain_id: int) -> int:
-    """Return how long its master waits for the boot of a received chain, as its manifest says."""
+    """Return how long the master waits for the boot of a chain, in seconds, by its manifest."""
     try:
         path = cache_dir / "chains" / str(chain_id) / "manifest.json"
         told = _manifest_of(path, read_limited(path, MANIFEST_LIMIT)).boundary_seconds
     except (CatenaError, OSError, ValueError):
-        # None is here, or it can't be read: a job of that very chain says so.
+        # It is missing or unreadable; a job of this chain reports that.
         told = None
     return BOUNDARY_SECONDS if told is None else told
 
 
 class PinnedFiles:
-    """A file client whose chunk files are the ones that were received; all else is *inner*'s."""
+    """A file client that uses the received chunk files; all other files are *inner*'s."""
 
     def __init__(self, inner: FileClient, pinned: Dict[str, Path]) -> None:
         self._inner = inner
@@ -433,24 +433,24 @@ class PinnedFiles:
         return self._pinned.get(path) or self._inner.fetch(path, saltenv)
 
     def fetch_all(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[Path]]:
-        """Return received chunks, or what *inner* has, in the order asked."""
+        """Return received chunks, or the files of *inner*, in the order of *paths*."""
         theirs = [path for path in paths if path not in self._pinned]
         found = {**self._pinned, **dict(zip(theirs, self._inner.fetch_all(theirs, saltenv)))}
         return [found[path] for path in paths]
 
     def contents(self, paths: Sequence[str], saltenv: str = "base") -> List[Optional[bytes]]:
-        """Return contents of received chunks, or what *inner* has, in the order asked."""
+        """Return contents of received chunks or of *inner*'s files, in the order of *paths*."""
         theirs = [path for path in paths if path not in self._pinned]
         found = dict(zip(theirs, self._inner.contents(theirs, saltenv)))
         own = self._pinned
         return [own[path].read_bytes() if path in own else found[path] for path in paths]
 
     def distant(self, path: str, saltenv: str = "base") -> Optional[Distant]:
-        """Return what *inner* has not here; the received chunks are."""
+        """Return *inner*'s answer; received chunks are never distant."""
         return None if path in self._pinned else self._inner.distant(path, saltenv)
 
     def entry(self, path: str, saltenv: str = "base") -> Optional[FileEntry]:
-        """Return the entry of the received chunk, or what *inner* has."""
+        """Return the entry of the received chunk, or that of *inner*."""
         local = self._pinned.get(path)
         if local is None:
             return self._inner.entry(path, saltenv)

@@ -1,7 +1,7 @@
-"""One chunk as a state run whose every action is journalled.
+"""One chunk as a state run whose actions are journalled.
 
-`begin` is on disk before an action's first effect, `end` before anybody is told of it. What a
-crash between the two means is decided here, by the action's kind (`reliability.md` 3.2).
+`begin` is durable before an action's first effect, and `end` before anybody is notified of it. The
+action's kind decides what a crash between the two means (`reliability.md` 3.2).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.files import no_room
 from catena.core.job import ActionKind, ActionManifest, Boundary
 from catena.core.logs import logger
-from catena.runtime.chain_record import ACTION, ActionState, ActionView, ChainState
+from catena.runtime.chain_record import ACTION, ActionState, HostChainState, JournaledAction
 from catena.runtime.chain_store import Chain, PinnedFiles
 from catena.runtime.host import BaseHost
 from catena.runtime.results import json_ready, plain, state_ret
@@ -30,36 +30,36 @@ log = logger(__name__)
 #: Id of the state that schedules the next chunk.
 SCHEDULE_NEXT = "schedule_next_chunk"
 REBOOT = "system.reboot"
-#: Attempts of an action that a crash may cost before it counts as failed.
+#: Maximum number of attempts of an action interrupted by crashes.
 ATTEMPTS: Dict[ActionKind, int] = {
     ActionKind.idempotent: 3,
     ActionKind.agent_upgrade: 3,
     ActionKind.reboot: 2,
     ActionKind.once: 1,
 }
-#: Of one action's result in the journal, bytes; the return carries the rest.
+#: Maximum bytes of one action's result in the journal; the return has all of it.
 RET_LIMIT = 1024 * 1024
 _COMMENT_SHOWN = 2000
-#: Maximum length of the reason for which a reboot is called off, characters.
+#: Maximum length of the reason for cancelling a reboot, in characters.
 _WHY = 300
 
 INTERRUPTED = (
     "Interrupted: the host or its agent stopped while this ran, and it may have happened in part, "
-    "wholly or not at all. It is not started a second time by itself: look at the host, then say "
+    "wholly or not at all. It is not started again automatically: check the host, then run "
     "`catena chain resolve {chain}` with --mark-done, --retry or --cancel."
 )
 TOO_OFTEN = "Given up: the host or its agent stopped in each of {attempts} attempts at this."
 
 
 class ChunkHooks:
-    """The journal beside a state run.
+    """Journals the actions of a state run.
 
     Args:
         chain: open for writing.
-        number: the chunk that runs.
+        number: the running chunk.
         host: where it runs.
-        cancelled: asked before every state.
-        transactional: the host's root is read-only; actions change a snapshot of it.
+        cancelled: called before every state.
+        transactional: whether the host's root is read-only and actions change a snapshot of it.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class ChunkHooks:
         self._number = number
         self._host = host
         self._cancelled = cancelled
-        #: How many states the chunk has, for who shows the progress.
+        #: Number of states in the chunk, for progress displays.
         self.total = 0
         self._actions = {action.state_id: action for action in chain.chunk(number).actions}
         self._transactional = transactional
 
     def stand_in(self, ids: Collection[str]) -> None:
-        """Let the state that schedules the next chunk stand for a reboot that has no state.
+        """Use the state that schedules the next chunk as the state of a reboot that has none.
 
         On a transactional system a reboot is an argument of that state.
 
@@ -92,7 +92,7 @@ class ChunkHooks:
                 self._actions[SCHEDULE_NEXT] = action
 
     def cancelled(self) -> bool:
-        """Return whether nothing more may begin."""
+        """Return whether no further state may begin."""
         return self._cancelled() or self._stopped()
 
     def _stopped(self) -> bool:
@@ -100,7 +100,7 @@ class ChunkHooks:
         return any(view.state is ActionState.interrupted for view in views)
 
     def before(self, low: Low) -> Optional[Row]:
-        """Return the recorded row of an action that must not run again, else journal its begin."""
+        """Return the recorded row of an action that must not run again; else journal its begin."""
         action = self._actions.get(low.id)
         if action is None:
             return None
@@ -108,7 +108,7 @@ class ChunkHooks:
         if row is not None and low.id == action.state_id:
             return row
         if row is not None:
-            # The reboot is settled; the resume file is written once more unless it failed.
+            # The reboot is proven or failed; unless it failed, the resume file is written again.
             return _row(low, False, str(row.get("comment"))) if row["result"] is False else None
         try:
             failpoints.hit("chain.begin.before")
@@ -116,16 +116,16 @@ class ChunkHooks:
         except OSError as error:
             if no_room(error):
                 raise
-            # Nothing has happened yet, and nothing may happen unrecorded.
-            return _row(low, False, f"Not started: it can't be recorded ({error}).")
+            # Nothing has happened, and without a record nothing may happen.
+            return _row(low, False, f"Not started: it cannot be recorded ({error}).")
         failpoints.hit("chain.begin.after")
         self._tell(action, "begin", {"attempt": self._chain.view.action(action.action_id).attempt})
         return None
 
     def perform(self, low: Low, work: Callable[[], Row]) -> Row:
-        """Return the row of *work*; on a transactional system an action's is done in a snapshot.
+        """Return the row of *work*; on a transactional system run an action in a snapshot.
 
-        Boundaries are not: the agent's own files and the resume file are outside.
+        Boundaries run outside it, because they change the agent's own files and the resume file.
         """
         action = self._actions.get(low.id)
         outside = (None, ActionKind.reboot, ActionKind.agent_upgrade)
@@ -145,7 +145,7 @@ class ChunkHooks:
             return _row(low, False, str(error))
 
     def after(self, low: Low, row: Row) -> None:
-        """Journal an action's end; then tell of it."""
+        """Journal an action's end, then report it."""
         action = self._actions.get(low.id)
         if action is None:
             step = {"key": low.key, "ret": plain(row), "run_num": row.get("__run_num__", 0)}
@@ -153,10 +153,10 @@ class ChunkHooks:
             return
         view = self._chain.view.action(action.action_id)
         if ACTION.is_final(view.state):
-            # A reboot that has happened, whose resume file was written once more.
+            # The reboot has happened; only its resume file was written again.
             return
         if view.state is not ActionState.begun:
-            # Never begun: its requisites were not met.
+            # The action never began, because its requisites were not met.
             self._tell(action, "end", {**_shown(row), "outcome": "skipped"})
             return
         key, row = _named(action, low, row)
@@ -174,7 +174,7 @@ class ChunkHooks:
         self._end(action, key, kept, outcome)
 
     def _settled(self, action: ActionManifest, low: Low) -> Optional[Row]:
-        """Return what stands for *action* after earlier attempts; None when it has to run."""
+        """Return the recorded row of *action* after earlier attempts; None if it must run."""
         view = self._chain.view.action(action.action_id)
         if ACTION.is_final(view.state):
             return dict(view.ret or {})
@@ -192,7 +192,7 @@ class ChunkHooks:
         return self._end(action, key, {**named, "comment": text}, "failed")
 
     def prove_reboot(self, action: ActionManifest, key: str, name: str) -> Row:
-        """Record that a reboot that was begun in another boot has happened; return its row."""
+        """Record that a reboot begun in another boot has happened; return its row."""
         view = self._chain.view.action(action.action_id)
         row = dict(view.ret or {"name": name, "changes": {}, "__id__": action.state_id})
         row["result"] = True
@@ -200,7 +200,7 @@ class ChunkHooks:
         return self._end(action, key, row, "done")
 
     def call_off(self, action: ActionManifest, why: str) -> Dict[str, Row]:
-        """Turn an armed reboot into a failure; return its row by its key, {} if none is armed."""
+        """Turn an armed reboot into a failure; return {key: row}, or {} if none is armed."""
         view = self._chain.view.action(action.action_id)
         if view.state is not ActionState.armed:
             return {}
@@ -227,10 +227,10 @@ class ChunkHooks:
 
 
 def _named(action: ActionManifest, low: Low, row: Row) -> Tuple[str, Row]:
-    """Return key and row under which an action's result is known.
+    """Return the key and row of an action's result.
 
-    They are the state's own, except for a reboot without a state: master and people find it under
-    the id that its state would have.
+    They are the state's own, except for a reboot without a state, which gets the id that its state
+    would have, for the master and for people.
     """
     if low.id == action.state_id:
         return low.key, row
@@ -276,15 +276,15 @@ class ChunkRunner:
         self._resume_file = resume_file
 
     def run(self, number: int) -> Dict[str, Any]:
-        """Run a chunk to its end, or return what it came to if it ended before.
+        """Run a chunk to its end, or return its results if it has ended before.
 
         Returns:
             Salt's dict of state results.
 
         Raises:
-            CommandExecutionError: the chunk can't be compiled; the chain has then failed.
-            CatenaError: it could not begin (no pillar, a changed file); the chain goes on when it
-                is asked again.
+            CommandExecutionError: the chunk cannot be compiled; the chain has then failed.
+            CatenaError: it could not begin (no pillar, a changed file); the chain continues at the
+                next attempt.
         """
         chain = self._chain
         if number in chain.view.ended:
@@ -293,10 +293,10 @@ class ChunkRunner:
         files = PinnedFiles(self._context.files, chain.files())
         context = self._context.with_(files=files)
         with suppress(PillarError):
-            # Asked for here, where a master that is away is not yet a fault of the chunk.
+            # Load the pillar here, where an unreachable master is not yet an error of the chunk.
             len(context.pillar)
         compiled = api.compile_sls(context, [chain.chunk(number).sls], "base")
-        if chain.view.state is not ChainState.running:
+        if chain.view.state is not HostChainState.running:
             chain.record("chunk", chunk=number, job=self._resuming())
         if compiled.errors:
             self._close(number, "failed", {})
@@ -316,16 +316,17 @@ class ChunkRunner:
         return self._judge(number, rows, hooks)
 
     def _resuming(self) -> str:
-        """Return the job that resumes; one that starts a chain finds its first chunk anyway."""
+        """Return the job that resumes the chain; "" for one that starts it."""
         job = self._context.job
         return job.jid if job and job.fun == RESUME else ""
 
     def _judge(self, number: int, rows: Dict[str, Row], hooks: ChunkHooks) -> Dict[str, Any]:
-        """Decide what the chunk came to, and record it."""
+        """Decide on the outcome of the chunk, and record it."""
         views = self._views(number)
         for view in views.values():
             if view.ret is not None:
-                # A run that is not to go on asks for no rows, not even those of before a crash.
+                # A cancelled run does not call `before` for all actions, so add rows from before a
+                # crash.
                 rows.setdefault(view.key, dict(view.ret))
         fault = self._fault(number, rows)
         boundary = self._chain.boundary_action(number)
@@ -341,12 +342,12 @@ class ChunkRunner:
         self._close(number, outcome, results)
         return dict(results)
 
-    def _views(self, number: int) -> Dict[int, ActionView]:
+    def _views(self, number: int) -> Dict[int, JournaledAction]:
         actions = self._chain.chunk(number).actions
         return {a.action_id: self._chain.view.action(a.action_id) for a in actions}
 
     def _fault(self, number: int, rows: Dict[str, Row]) -> str:
-        """Return why the chain must not go on, or ""."""
+        """Return why the chain must not continue, or ""."""
         for row in rows.values():
             if row.get("result") is False:
                 name, comment = row.get("__id__") or row.get("name"), str(row.get("comment", ""))

@@ -1,8 +1,8 @@
-"""Custom files as they were synced: what a disk has changed since is not run.
+"""Integrity of custom files: a file that a disk has changed since its sync is not run.
 
     extmods/<kind>/.sums      SHA-256 of each synced file of the kind (JSON)
 
-Python's own cache of compiled code lies beside them and has no checksum; here it gets one.
+Python's cache of compiled code beside them has no checksum; this module adds one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import zlib
 from importlib.machinery import SourceFileLoader
+from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Tuple
 
@@ -22,30 +23,30 @@ from catena.runtime.damage import Damage, report
 SUMS = ".sums"
 _SUMS_BYTES = 4 * 1024 * 1024
 _CRC_BYTES = 4
-#: How far above a file, in a package, its kind's folder may be.
+#: Maximum number of folders between a file in a package and its kind's folder.
 _DEPTH = 8
 
 
 class CustomFileDamagedError(CatenaError):
-    """A custom file is not what was synced."""
+    """A custom file differs from the synced one."""
 
 
 class CheckedLoader(SourceFileLoader):
-    """Loads a custom file if it, or its compiled form, is what was written."""
+    """Loads a custom file after checking it, or its compiled form."""
 
     def get_data(self, path: str) -> bytes:
         """Return the bytes of source or compiled code.
 
         Raises:
-            OSError: the compiled code is damaged, or older; Python takes the source then.
-            CustomFileDamagedError: the source is not what was synced, nor is a copy here.
+            OSError: the compiled code is damaged or outdated; Python then uses the source.
+            CustomFileDamagedError: the source differs from the synced one, and there is no copy.
         """
         data = super().get_data(path)
         if not path.endswith(".pyc"):
             return checked(Path(path), data)
         code, crc = data[:-_CRC_BYTES], data[-_CRC_BYTES:]
         if zlib.crc32(code).to_bytes(_CRC_BYTES, "big") != crc:
-            raise OSError(f"{path}: no checksum, or one that does not fit")
+            raise OSError(f"{path}: its checksum is missing or does not match")
         return code
 
     def set_data(self, path: str, data: Any, *, _mode: int = 0o600) -> None:
@@ -55,19 +56,19 @@ class CheckedLoader(SourceFileLoader):
 
 
 def write_sums(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Note the checksums of what was synced into *folder*, where they have changed."""
+    """Store the checksums of the files synced into *folder*, if they have changed."""
     sums = {name: hex_of(data) for name, data in sorted(files.items())}
     if _sums(folder) != sums:
         write_durable(folder / SUMS, json.dumps(sums).encode("ascii"))
 
 
 def checked(path: Path, data: bytes) -> bytes:
-    """Return *data* of a custom file, or its synced content from the cache of files.
+    """Return *data* of a custom file, or its synced content from the file cache.
 
-    A file that no sync has noted (of an older agent) passes.
+    A file without a checksum (synced by an older agent) is accepted.
 
     Raises:
-        CustomFileDamagedError: it is not what was synced, nor is a copy here.
+        CustomFileDamagedError: it differs from the synced one, and there is no copy.
     """
     folder, digest = _expected(path)
     if not digest or hex_of(data) == digest:
@@ -76,17 +77,18 @@ def checked(path: Path, data: bytes) -> bytes:
     copy = _copy(cache_dir, digest)
     saved = "its content, from the cache of files" if copy is not None else ""
     lost = "nothing" if copy is not None else "this file, until saltutil.sync_all"
-    found = Damage(str(path), "it is not what was synced", saved, lost)
+    found = Damage(str(path), "it differs from the synced file", saved, lost)
     report(cache_dir, found, data)
     if copy is None:
-        raise CustomFileDamagedError(f"{path}: not what was synced; saltutil.sync_all mends it")
+        raise CustomFileDamagedError(f"{path}: damaged since its sync; run saltutil.sync_all")
     write_durable(path, copy)
     return copy
 
 
 def _expected(path: Path) -> Tuple[Path, str]:
-    """Return the folder of the file's kind, and its checksum; "" where there is none."""
-    for folder in path.parents[:_DEPTH]:
+    """Return the folder of the file's kind, and its checksum; "" if there is none."""
+    # Python 3.9 knows no slice of `parents`.
+    for folder in islice(path.parents, _DEPTH):
         if os.path.exists(f"{folder}/{SUMS}"):  # noqa: PTH110  # no Path needed
             return folder, _sums(folder).get(path.relative_to(folder).as_posix(), "")
     return path.parent, ""

@@ -1,4 +1,4 @@
-"""Custom files of the file roots (`_modules/*.py`, `_grains/*.py`, …) brought onto this host."""
+"""Synchronisation of custom files of the file roots (`_modules/*.py`, `_grains/*.py`, …)."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ KINDS: Dict[str, str] = {
     "utils": "_utils",
     "wrapper": "_wrapper",
 }
-#: What a kind is called in the names of its files, where that is not the kind.
+#: Kind -> its name in file names, where that differs.
 _LABELS = {"proxymodules": "proxy"}
 SIZE_LIMIT = 16 * 1024 * 1024
 
 
 class CustomFileTooLargeError(CatenaError):
-    """A custom file is too large to be code."""
+    """A file is too large to be custom code."""
 
 
 def sync_files(
@@ -56,18 +56,19 @@ def sync_files(
     only: Optional[Sequence[str]] = None,
     never: Sequence[str] = (),
 ) -> List[str]:
-    """Make `<extmods>/<kind>/` what the file roots have; return new and changed names, sorted.
+    """Make `<extmods>/<kind>/` equal to the file roots; return new and changed names, sorted.
 
     Args:
         files: the file server.
         extmods: folder of all custom files of this host.
         kind: a key of KINDS.
-        saltenv: environment; several separated by commas, the last one wins, as in Salt.
-        only: names of the files that are wanted, without the ending; shell patterns; None: all.
-        never: names of files that are not wanted.
+        saltenv: environment; of several separated by commas the last one has precedence, as in
+            Salt.
+        only: names of the files to fetch, without extension; shell patterns; None: all.
+        never: names of files to leave out.
 
     Returns:
-        Names such as "modules.vsphere"; a file that went away is removed and not named.
+        Names such as "modules.vsphere"; removed files are not listed.
 
     Raises:
         UsageError: no such kind.
@@ -95,7 +96,7 @@ def sync_files(
 
 
 def _without_stale(folder: Path, wanted: Mapping[str, bytes]) -> None:
-    """Remove what is not wanted, and folders that are empty then."""
+    """Remove files that are not wanted, and folders that are then empty."""
     for stale in sorted(folder.rglob("*"), reverse=True):
         name = stale.relative_to(folder).as_posix()
         if stale.is_file() and name not in wanted:

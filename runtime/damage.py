@@ -1,10 +1,10 @@
-"""What of an agent's own files was found damaged: kept aside, written down, and told once.
+"""Damaged files of an agent: kept aside, recorded, and reported once.
 
     cache_dir/damaged/<stamp>-<name>.bytes     the damaged bytes, for a person
     cache_dir/damaged/<stamp>-<name>.json      what was saved and what was lost (`Damage`)
-    cache_dir/damaged/<stamp>-<name>.told      the same, once the agent has told the master
+    cache_dir/damaged/<stamp>-<name>.told      the same, once the agent has notified the master
 
-Whoever finds damage (the agent, its launcher, a job) calls `report`. The agent looks into the
+Any process that finds damage (the agent, its launcher, a job) calls `report`. The agent reads the
 folder, logs each report and sends an event; `catena doctor` lists them until a person removes
 them. The newest LIMIT reports are kept.
 """
@@ -25,12 +25,12 @@ from catena.core.files import private_folder, read_limited, rename_durable, writ
 from catena.core.frozen import dataclass
 
 FOLDER = "damaged"
-#: Reports that are kept, with the bytes that they are about.
+#: Maximum number of reports, with the damaged bytes, that are kept.
 LIMIT = 20
-#: Largest file that is kept aside.
+#: Maximum bytes of a file that is kept aside.
 ASIDE_BYTES = 64 * 1024 * 1024
 _OPEN, _TOLD = ".json", ".told"
-#: Behind the name of the damaged bytes: a damaged `.json` is no report.
+#: Suffix of the damaged bytes, so that a damaged `.json` is not taken for a report.
 _BYTES = ".bytes"
 _RECORD_BYTES = 64 * 1024
 
@@ -43,34 +43,34 @@ class Damage:
     path: str
     #: What is wrong with it.
     what: str
-    #: What could be read in spite of that; "" for nothing.
+    #: What could still be read; "" for nothing.
     saved: str
-    #: What is gone, or may be.
+    #: What is lost, or may be.
     lost: str
-    #: Where the damaged bytes are; "" where they stayed in place or there was no room.
+    #: Path of the damaged bytes; "" if they stayed in place or the disk was full.
     kept: str = ""
     #: When it was found, seconds since the epoch.
     at: float = 0.0
-    #: SHA-256 of the damaged bytes, as far as they are known: the same damage is reported once.
+    #: SHA-256 of the damaged bytes if known, so that the same damage is reported once.
     sha256: str = ""
 
     def text(self) -> str:
-        """Return one line for a log."""
+        """Return the report as one line for a log."""
         saved = f"; saved: {self.saved}" if self.saved else ""
         kept = f"; kept as {self.kept}" if self.kept else ""
         return f"{self.path} is damaged: {self.what}{saved}; lost: {self.lost}{kept}"
 
 
 def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> bool:
-    """Write down *damage*; return whether that is on disk.
+    """Record *damage*; return whether the record is on disk.
 
-    Nothing is raised: who finds damage has to go on, and a full disk must not keep an agent away.
-    A file that is reported a second time with the same words is not reported again.
+    Nothing is raised: the caller must go on, and a full disk must not prevent an agent's start.
+    The same damage with the same text is not reported again.
 
     Args:
         cache_dir: the agent's private folder.
         damage: what was found; `kept` and `at` are set here.
-        data: the damaged bytes, to be kept aside; None where the file stays in its place.
+        data: the damaged bytes, to be kept aside; None if the file stays in place.
     """
     try:
         folder = private_folder(private_folder(cache_dir) / FOLDER)
@@ -79,7 +79,7 @@ def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> boo
             return True
         name = f"{time.time_ns():020d}-{Path(damage.path).name[:80]}"
         if data is not None:
-            with contextlib.suppress(OSError):  # a full disk: the report is worth more
+            with contextlib.suppress(OSError):  # a full disk: the report matters more
                 write_durable(folder / f"{name}{_BYTES}", data)
                 damage = frozen.replace(damage, kept=str(folder / f"{name}{_BYTES}"))
         damage = frozen.replace(damage, at=time.time())
@@ -92,21 +92,21 @@ def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> boo
 
 
 def untold(cache_dir: Path) -> List[Tuple[Path, Damage]]:
-    """Return the reports of which the master has not been told, oldest first."""
+    """Return the reports that were not sent to the master, oldest first."""
     return [(path, found) for path, found in _reports(cache_dir / FOLDER) if path.suffix == _OPEN]
 
 
 def told(path: Path) -> None:
-    """Note that a report is on its way to the master for good.
+    """Record that a report was stored for the master.
 
     Raises:
-        OSError: it will be told once more.
+        OSError: it will be sent again.
     """
     rename_durable(path, path.with_suffix(_TOLD))
 
 
 def known(cache_dir: Path) -> List[Damage]:
-    """Return every report that is kept, oldest first."""
+    """Return all kept reports, oldest first."""
     return [found for _, found in _reports(cache_dir / FOLDER)]
 
 
@@ -119,7 +119,7 @@ def _reports(folder: Path) -> List[Tuple[Path, Damage]]:
             data = json.loads(read_limited(path, _RECORD_BYTES))
             found.append((path, records.decode(Damage, data)))
         except (OSError, ValueError, CatenaError) as error:
-            what = "this report of damage can't be read"
+            what = "this report of damage cannot be read"
             found.append((path, Damage(str(path), what, "", f"what it said ({error})")))
     return found
 
@@ -136,5 +136,5 @@ def _forget_old(folder: Path) -> None:
 
 
 def stamp(path: Path) -> str:
-    """Return the id of a report's event: the same however often it is told."""
+    """Return the id of a report's event, which is the same however often it is sent."""
     return f"damage-{os.fspath(path.name).partition('-')[0]}"

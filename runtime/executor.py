@@ -1,4 +1,4 @@
-"""Runs one job in this process: binds its arguments, calls it, judges and bounds what it gives."""
+"""Runs one job in this process: bind arguments, call the function, judge and limit its value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from catena.core.redact import hide_arguments
 from catena.runtime.arguments import bind
 from catena.runtime.host import After, BaseHost, RemoteHost
 from catena.runtime.results import is_plain, plain, shorten
-from catena.runtime.session import Session
+from catena.runtime.session import JobSession
 
 log = logger(__name__)
 
@@ -35,28 +35,28 @@ WENT_WRONG = 1
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a job came to, and what the agent has to do once that is safe in its outbox."""
+class FinishedJob:
+    """The outcome of a job, and the agent's task once that is safe in its outbox."""
 
     ret: JobReturn
     after: Optional[After] = None
-    #: The value is not the function's but the text of why it gave none; for who prints it.
+    #: Whether the value is an error text instead of the function's value.
     raised: bool = False
 
 
 def execute(
-    session: Session, spec: JobSpec, instead: Optional[Callable[[Context], Any]] = None
-) -> Outcome:
-    """Run *spec* to its end; return what it came to. A failing job is no exception.
+    session: JobSession, spec: JobSpec, instead: Optional[Callable[[Context], Any]] = None
+) -> FinishedJob:
+    """Run *spec* to its end; return the outcome. A failing job raises nothing.
 
-    Only what stops a process (KeyboardInterrupt, SystemExit) passes through, and what a chain
-    waits out: a full disk, a master that is away. The deadline of the spec is kept by who started
-    this process, who can kill the whole tree.
+    Exceptions that stop a process (KeyboardInterrupt, SystemExit) pass through. So do obstacles
+    for which a chain waits: a full disk, an unreachable master. The deadline is enforced by the
+    process that started this one, because it can kill the whole tree.
 
     Args:
-        session: of this job; its host tells the progress.
+        session: of this job; its host reports the progress.
         spec: the job.
-        instead: called in place of the function, whose marks still count (states compiled
+        instead: called in place of the function, whose marks still apply (for states compiled
             elsewhere).
     """
     clock = session.host.clock
@@ -88,31 +88,31 @@ def execute(
         boot_id=_boot_id(session),
         epochs=dict(session.host.epochs),
     )
-    return Outcome(ret, session.host.after, raised)
+    return FinishedJob(ret, session.host.after, raised)
 
 
-def _context_of(session: Session, spec: JobSpec) -> Context:
+def _context_of(session: JobSession, spec: JobSpec) -> Context:
     context = session.context
     return context if context.job is spec else context.with_(job=spec)
 
 
 def _bounded(value: Any, limit: int) -> Tuple[Any, bool]:
-    """Return *value* as plain data within a limit, and whether it was shortened."""
+    """Return *value* as plain data within a limit, and whether it was truncated."""
     return shorten(value if is_plain(value) else plain(value), limit)
 
 
 def passes(error: BaseException) -> bool:
-    """Return whether what failed may work later: the disk is full, the master is away."""
+    """Return whether an operation may succeed later: the disk is full, the master unreachable."""
     return no_room(error) or isinstance(error, (UnreachableError, TryLaterError))
 
 
-def _waits(session: Session, spec: JobSpec, error: Exception) -> bool:
-    """Return whether the agent does this once more, from where the chain's journal says."""
+def _waits(session: JobSession, spec: JobSpec, error: Exception) -> bool:
+    """Return whether the agent will repeat the job, continuing from the chain's journal."""
     chain = is_resumable(spec.fun) and isinstance(session.host, RemoteHost)
     return chain and passes(error)
 
 
-def _boot_id(session: Session) -> str:
+def _boot_id(session: JobSession) -> str:
     try:
         return session.host.boot_id()
     except OSError:
@@ -130,14 +130,14 @@ def _call(
         value = instead(context)
     else:
         args, kwargs = bind(plugin, spec.args, spec.kwargs)
-        # What states come to is noted state by state: there each event is kept before it goes on.
+        # State runs store each event before they continue, because they are recorded by state.
         host.hasty = plugin.mark.fails != "states" and not is_resumable(spec.fun)
         if spec.fun.startswith("cmd."):
             host.show_output()
         try:
             value = plugin.call(context, *args, **kwargs)
         except Exception:
-            with contextlib.suppress(CatenaError):  # the function's own fault is told
+            with contextlib.suppress(CatenaError):  # the function's own error is reported
                 host.settle()
             raise
         host.settle()
@@ -145,12 +145,12 @@ def _call(
 
 
 def judge(mark: FunctionMark, value: Any, said: Any = None) -> int:
-    """Return the code of a job by Salt's rules.
+    """Return the exit code of a job by Salt's rules.
 
     Args:
         mark: of the function.
-        value: what it returned.
-        said: what it left in `__context__["retcode"]`.
+        value: its return value.
+        said: the value of `__context__["retcode"]` after it.
     """
     if mark.fails == "states":
         if isinstance(value, (list, tuple)):
@@ -167,7 +167,7 @@ def _is_failed(row: Any) -> bool:
 
 
 def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
-    """Return the value and code of a job that raised."""
+    """Return the value and exit code of a job whose function raised *error*."""
     if isinstance(error, PillarError) and error.errors:
         return ["Pillar failed to render with the following messages:", *error.errors], WENT_WRONG
     if isinstance(error, NotFoundError) and spec.fun in str(error):
@@ -179,9 +179,9 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
 
 
 def _fun_args(spec: JobSpec) -> Tuple[Any, ...]:
-    """Return the arguments as Salt's events carry them: keywords as one dict at the end.
+    """Return the arguments as in Salt's events: keyword arguments as one dict at the end.
 
-    They travel with the return into events and lists, so secrets are hidden here.
+    Secrets are hidden, because the arguments appear in events and lists.
     """
     kwargs = plain({key: value for key, value in spec.kwargs.items() if not key.startswith("__")})
     return tuple(hide_arguments([*plain(list(spec.args)), *([kwargs] if kwargs else ())]))

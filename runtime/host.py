@@ -1,9 +1,8 @@
-"""The two hosts that a function may find itself on: under an agent, or in `catena call --local`.
+"""The two kinds of host for a function: under an agent, or in `catena call --local`.
 
-A host is what `core.context.Host` promises. `RemoteHost` asks the agent that started the job
-(`AgentService`, in the daemon: a unix socket); `LocalHost` has nobody to ask. Both keep the one
-thing that a chain needs at its end: what has to happen to the host or the agent after the job's
-return is safe (`After`).
+Both implement `core.context.Host`. `RemoteHost` uses the agent that started the job
+(`AgentService`, in the daemon: a unix socket); `LocalHost` has no agent. Both record what a chain
+requests for the time after the job's return is safe (`After`).
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from catena.core.frozen import dataclass, field
 from catena.core.job import JobProgress, JobSpec
 from catena.runtime.custom_files import sync_files
 from catena.runtime.grains.collect import GrainSources, collect
-from catena.runtime.output_tap import CommandTap, Meter
+from catena.runtime.output_tap import CommandTap, Meter, Send
 
-#: What reboots a host when the configuration names nothing, in the order of trust.
+#: Commands that reboot a host if none is configured, in order of preference.
 REBOOT_COMMANDS: Tuple[Tuple[str, ...], ...] = (
     ("systemctl", "reboot"),
     ("shutdown", "-r", "now"),
@@ -48,42 +47,42 @@ REBOOT_COMMANDS: Tuple[Tuple[str, ...], ...] = (
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an agent lives on its host, and who it is."""
+class AgentHome:
+    """An agent's folders and identity on its host."""
 
     settings: MinionSettings
     id: str
     machine_id: str
-    #: Folder of the configuration file; minion.d and the static grains file lie in it.
+    #: Folder of the configuration file; contains minion.d and the static grains file.
     conf_dir: Path
     #: Private folder for everything that is kept between runs (root_dir already applied).
     cache_dir: Path
-    #: Keys; the key of the resume file lies here too.
+    #: Folder of the keys, including the key of the resume file.
     pki_dir: Path
-    #: Grains as the agent last collected them; None: collected when a session opens.
+    #: Grains as last collected by the agent; None: collected when a session opens.
     grains: Optional[Mapping[str, Any]] = None
     #: Random id of the agent process; "" outside a daemon.
     session: str = ""
-    #: Options of modules (dotted keys) and free keys, as the configuration gave them.
+    #: Options of modules (dotted keys) and free keys of the configuration.
     module_options: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def extmods(self) -> Path:
-        """Folder of this host's custom files, with a folder for each kind."""
+        """Return the folder of this host's custom files, which has a folder per kind."""
         return self.cache_dir / "extmods"
 
     @cached_property
     def named_settings(self) -> Mapping[str, Any]:
-        """What `options` gives to each job of a process."""
+        """Return the settings that `options` gives to each job of a process."""
         return _named_settings(self)
 
 
-def options(place: Place) -> Dict[str, Any]:
-    """Return the settings of *place* under the names that Salt's code reads (`__opts__`)."""
+def options(place: AgentHome) -> Dict[str, Any]:
+    """Return the settings of *place* under the names used by Salt's code (`__opts__`)."""
     return dict(place.named_settings)
 
 
-def _named_settings(place: Place) -> Dict[str, Any]:
+def _named_settings(place: AgentHome) -> Dict[str, Any]:
     opts = {f.name: getattr(place.settings, f.name) for f in frozen.fields(place.settings)}
     opts.update(place.module_options)
     cache, conf = str(place.cache_dir), str(place.conf_dir)
@@ -103,7 +102,7 @@ def _named_settings(place: Place) -> Dict[str, Any]:
             "pillarenv": place.settings.pillarenv or None,
             "saltversion": catena.__version__,
             "__role": "minion",
-            # Many formulas ask which of Salt's programs runs them before they merge a tree.
+            # Many formulas check which of Salt's programs runs them before they merge a tree.
             "__cli": "salt-minion" if place.session else "salt-call",
             "hash_type": "sha256",
         }
@@ -111,8 +110,8 @@ def _named_settings(place: Place) -> Dict[str, Any]:
     return opts
 
 
-def grain_sources(place: Place) -> GrainSources:
-    """Return where the grains of *place* come from."""
+def grain_sources(place: AgentHome) -> GrainSources:
+    """Return the sources of the grains of *place*."""
     return GrainSources(
         id=place.id,
         machine_id=place.machine_id,
@@ -128,25 +127,25 @@ class AfterKind(str, Enum):
 
     reboot = "reboot"
     restart_agent = "restart_agent"
-    #: What this chain asked for before is not to be done any more.
+    #: Withdraws the earlier request of this chain.
     call_off = "call_off"
 
 
 @dataclass(frozen=True)
 class After:
-    """Asked of the agent by a chunk that ended well; done once its return is in the outbox.
+    """A request of a successful chunk to the agent, carried out once its return is in the outbox.
 
-    Taken back by `call_off`, of the same chain, when the chain is given up.
+    `call_off` of the same chain withdraws it when the chain is given up.
     """
 
     kind: AfterKind
     chain_id: int
-    #: How long to wait from then on (Salt's at_time), seconds.
+    #: Seconds to wait after that (Salt's at_time).
     delay_seconds: int = 0
-    #: What to run for a reboot.
+    #: Command for a reboot.
     command: Tuple[str, ...] = ()
-    #: A reboot is only to be done in this boot, an agent restart only in this agent process:
-    #: when the agent finds itself in another, it is done already.
+    #: Boot in which a reboot, and below agent process in which a restart, is to be done. In
+    #: another boot or process it has already happened.
     boot_id: str = ""
     session: str = ""
 
@@ -156,81 +155,82 @@ def _never() -> bool:
 
 
 class AgentService(Protocol):
-    """What the agent does for a job process; in the daemon, behind its unix socket."""
+    """The agent's services for a job process; in the daemon, behind its unix socket."""
 
     def pillar(
         self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
     ) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
-        """Return (pillar, errors) fresh from the master; raise UnreachableError without one."""
+        """Return (pillar, errors), compiled now; raise UnreachableError without a master."""
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
-        """Take an event for the master (kept until stored); False where there is no master."""
+        """Accept an event and keep it until the master stores it; return False without one."""
 
     def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
-        """Take an event for the master; it is kept when `settle` returns."""
+        """Accept an event for the master; it is stored when `settle` returns."""
 
     def settle(self) -> None:
-        """Return when all that was handed over is kept; raise why it can't be."""
+        """Return when all events of `hand_over` are stored; raise if one cannot be."""
 
     def progress(self, progress: JobProgress) -> None:
-        """Take one step of the running job. Must not block and must not raise."""
+        """Accept a step of the running job. Must neither block nor raise."""
 
     def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
-        """Take a part of what the running job prints; False: not now. Must not raise.
+        """Accept a chunk of a running job's output; return False if not now. Never raises.
 
         Args:
             jid: the job.
-            at: bytes that the job printed before this part.
-            size: bytes of this part.
+            at: bytes that the job printed before this chunk.
+            size: bytes of this chunk.
             stream: "stdout" or "stderr".
-            text: this part, decoded.
+            text: this chunk, decoded.
         """
 
     def grains(self, grains: Mapping[str, Any]) -> bool:
-        """Take grains collected anew: keep them for the next jobs, tell the master."""
+        """Accept newly collected grains, for later jobs and the master."""
 
     def running(self) -> List[Dict[str, Any]]:
-        """Return running and queued jobs as saltutil.running prints them."""
+        """Return running and queued jobs in the form of saltutil.running."""
 
     def signal(self, jid: str, signal: int) -> str:
         """Signal a job's process tree (or drop it from the queue); return a sentence."""
 
     def moving(self) -> ContextManager[Callable[[], None]]:
-        """Yield what a copy of this process calls to reach the agent from another root."""
+        """Yield a function for a copy of this process to reach the agent from another root."""
 
 
 class BaseHost:
-    """What both hosts share: folders, boot, armed reboot, custom files.
+    """What all hosts share: folders, boot, armed reboot, custom files.
 
     Args:
-        place: where the agent lives.
+        place: the agent's home.
         files: file server, for custom files.
         clock: the time.
     """
 
-    def __init__(self, place: Place, files: FileClient, clock: Optional[Clock] = None) -> None:
+    def __init__(self, place: AgentHome, files: FileClient, clock: Optional[Clock] = None) -> None:
         self.place = place
         self.files = files
         self.clock = clock or SystemClock()
-        #: Set by the executor: events need not be kept one by one, since `settle` is called before
-        #: the job's outcome is.
+        #: Set by the executor if events need not be stored one by one, because it calls `settle`
+        #: before the job's outcome is stored.
         self.hasty = False
-        #: Set by the runtime while a chunk runs; arm_reboot is refused otherwise.
+        #: Set by the runtime while a chunk runs; otherwise arm_reboot is refused.
         self.chunk_open = False
         self.armed: Optional[RebootRequest] = None
-        #: Whether somebody called the job off; set by who runs the job process. A host that is
-        #: shutting down is no reason: the chain goes on after the boot.
+        #: Whether the job was cancelled; set by the process that runs the job. A shutdown of the
+        #: host is not a cancellation: the chain continues after the boot.
         self.cancelled: Callable[[], bool] = _never
-        #: What the executor hands to the agent beside the return.
+        #: Request for the agent, sent with the return.
         self.after: Optional[After] = None
-        #: Epoch of each chain that the job has worked on, by its id.
+        #: Chain id -> epoch, for each chain that the job has worked on.
         self.epochs: Dict[str, int] = {}
         self._muted = False
-        #: Whether the next command's output may be seen while it runs.
+        #: Whether the next command's output may be shown while it runs.
         self._shows = False
+        self._meter = Meter()
 
     def settle(self) -> None:
-        """Wait until each event that was sent is kept; there is none on its way here."""
+        """Do nothing: events are stored one by one here."""
 
     @property
     def conf_dir(self) -> Path:
@@ -251,17 +251,17 @@ class BaseHost:
         return self.place.session
 
     def arm_reboot(self, request: RebootRequest) -> bool:
-        """Keep *request* for the end of the running chunk; False where no chunk runs."""
+        """Record *request* for the end of the running chunk; return False if none is running."""
         if not self.chunk_open:
             return False
         self.armed = request
         return True
 
     def reboot_command(self) -> List[str]:
-        """Return the configured argv, or the first tool of this host that reboots.
+        """Return the configured argv, or that of the first available reboot tool.
 
         Raises:
-            InvalidStateError: nothing is configured and none of the tools is there.
+            InvalidStateError: nothing is configured and no tool is available.
         """
         if self.place.settings.reboot_command:
             return list(self.place.settings.reboot_command)
@@ -271,13 +271,13 @@ class BaseHost:
             found = shutil.which(command[0], path=f"{os.defpath}:/sbin:/usr/sbin")
             if found:
                 return [found, *command[1:]]
-        raise InvalidStateError("nothing on this host reboots it; set reboot_command")
+        raise InvalidStateError("found no command that reboots this host; set reboot_command")
 
     @contextmanager
     def moving(self) -> Iterator[Callable[[], None]]:
-        """Yield what a copy of the job's process calls once it has entered another root.
+        """Yield a function that a copy of the job's process calls after entering another root.
 
-        The copy reports no progress: it can't number it.
+        The copy reports no progress, because it cannot number it.
         """
 
         def moved() -> None:
@@ -286,18 +286,25 @@ class BaseHost:
         yield moved
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
-        """Tell nobody of a step; both kinds of host know better."""
+        """Drop a step; subclasses report it."""
 
     def show_output(self) -> None:
-        """Let the next command's output be seen while it runs: it is in the job's return."""
+        """Let the next command's output be shown while it runs; the return contains it anyway."""
         self._shows = True
 
     def listen(self) -> Optional[OutputTap]:
-        """Return None: there is no master that takes output."""
+        """Return None: no master receives output."""
         return None
 
+    def _tap(self, send: Send) -> Optional[OutputTap]:
+        """Return a tap that passes the next command's output to *send*, if it may be shown."""
+        shows, self._shows = self._shows, False
+        if self._muted or not shows:
+            return None
+        return CommandTap(self._meter, send, now=self.clock.monotonic)
+
     def collect_grains(self) -> Dict[str, Any]:
-        """Return grains collected now."""
+        """Collect grains now and return them."""
         return collect(grain_sources(self.place))
 
     def sync(
@@ -313,10 +320,10 @@ class BaseHost:
 
 
 class RemoteHost(BaseHost):
-    """A host under an agent: what only the daemon or the master can do is asked of *service*.
+    """A host under an agent; *service* provides what only the daemon or the master can do.
 
     Args:
-        place: where the agent lives.
+        place: the agent's home.
         files: the master's files.
         service: the agent.
         spec: the job that runs; its progress is numbered from 1.
@@ -325,7 +332,7 @@ class RemoteHost(BaseHost):
 
     def __init__(
         self,
-        place: Place,
+        place: AgentHome,
         files: FileClient,
         service: AgentService,
         spec: JobSpec,
@@ -335,18 +342,17 @@ class RemoteHost(BaseHost):
         self._service = service
         self._spec = spec
         self._seq = 0
-        self._meter = Meter()
-        #: Whether an event was sent that nobody has said is kept.
+        #: Whether an event was sent that may not be stored yet.
         self._unsettled = False
 
     def compile_pillar(
         self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
     ) -> Dict[str, Any]:
-        """Return fresh pillar from the master.
+        """Return newly compiled pillar from the master.
 
         Raises:
             PillarError: a pillar file has errors.
-            UnreachableError: there is no master to ask.
+            UnreachableError: there is no connection to the master.
         """
         settings = self.place.settings
         pillar, errors = self._service.pillar(
@@ -361,7 +367,7 @@ class RemoteHost(BaseHost):
         return self.compile_pillar()
 
     def collect_grains(self) -> Dict[str, Any]:
-        """Return grains collected now, which the agent keeps and the master learns."""
+        """Collect grains now and return them; the agent stores and sends them."""
         grains = super().collect_grains()
         self._service.grains(grains)
         return grains
@@ -375,17 +381,17 @@ class RemoteHost(BaseHost):
         return True
 
     def settle(self) -> None:
-        """Wait until each event that was sent is kept.
+        """Wait until all sent events are stored.
 
         Raises:
-            CatenaError: one can't be kept.
+            CatenaError: an event cannot be stored.
         """
         if self._unsettled:
             self._unsettled = False
             self._service.settle()
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
-        """Tell whoever watches the running job of one step."""
+        """Report a step of the running job to its watchers."""
         if self._muted:
             return
         self._seq += 1
@@ -393,18 +399,15 @@ class RemoteHost(BaseHost):
         self._service.progress(JobProgress(self._spec.jid, self._seq, kind, data, when))
 
     def listen(self) -> Optional[OutputTap]:
-        """Return what sends the next command's output to the master while it runs."""
-        shows, self._shows = self._shows, False
-        if self._muted or not shows:
-            return None
-        return CommandTap(self._meter, self._print)
+        """Return a tap that sends the next command's output to the master while it runs."""
+        return self._tap(self._print)
 
     def _print(self, at: int, size: int, stream: str, text: str) -> bool:
         return self._service.output(self._spec.jid, at, size, stream, text)
 
     @contextmanager
     def moving(self) -> Iterator[Callable[[], None]]:
-        """Yield what a copy of the job's process calls once it has entered another root."""
+        """Yield a function that a copy of the job's process calls after entering another root."""
         with super().moving() as muted, self._service.moving() as reached:
 
             def moved() -> None:
@@ -422,7 +425,7 @@ class RemoteHost(BaseHost):
         return self._service.signal(jid, signal)
 
 
-#: (override, environment, what files that ask for pillar see) -> (pillar, errors).
+#: (override, environment, pillar seen by the pillar files) -> (pillar, errors).
 PillarCompiler = Callable[..., Tuple[Dict[str, Any], Tuple[str, ...]]]
 
 
@@ -430,16 +433,16 @@ class LocalHost(BaseHost):
     """A host without an agent: local roots, no events, no other jobs.
 
     Args:
-        place: where the configuration and the cache are.
+        place: has the configuration and the cache.
         files: the local roots.
         pillar: compiles pillar from the local roots.
-        watch: told of each step, for a live view; None: nobody watches.
+        watch: called with each step, for a live view; None: no view.
         clock: the time.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: AgentHome,
         files: FileClient,
         pillar: PillarCompiler,
         watch: Optional[Callable[[str, Dict[str, Any]], None]] = None,
@@ -458,7 +461,7 @@ class LocalHost(BaseHost):
         Raises:
             PillarError: a pillar file has errors.
         """
-        # Files that ask for pillar see what was compiled first, as in Salt.
+        # Pillar files that read pillar see the result of a first compilation, as in Salt.
         seen = self._first or self._compiled_first()
         pillar, errors = self._pillar(dict(override or {}), pillarenv, seen[0])
         if errors:
@@ -485,14 +488,14 @@ class LocalHost(BaseHost):
         return False
 
     def progress(self, kind: str, data: Dict[str, Any]) -> None:
-        """Show one step to the watcher."""
+        """Show a step in the live view."""
         if self._watch:
             self._watch(kind, data)
 
     def running(self) -> List[Dict[str, Any]]:
-        """Return no jobs."""
+        """Return an empty list: there are no other jobs."""
         return []
 
     def signal_job(self, jid: str, signal: int) -> str:
-        """Say that there is no such job."""
+        """Return a sentence that there is no such job."""
         return f"no job {jid} runs here"

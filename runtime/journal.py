@@ -1,14 +1,14 @@
-"""An append-only file of records that a power cut can't falsify.
+"""An append-only file of records that a power failure cannot falsify.
 
 One record is one line: CRC-32 in hex, a space, JSON, a newline. `append` returns only when the
-record is on disk. After a power failure the last line may be torn: it was never promised to
-anybody and is cut off. A line that is complete and wrong, and a file that is shorter than it has
-been, are damage, which no power failure makes: the journal is refused.
+record is on disk. After a power failure the last line may be torn: it was never confirmed and is
+truncated. A complete line with a wrong checksum, or a file that has become shorter, is damage that
+no power failure causes: the journal is refused.
 
-Beside it `journal.mark` holds the size that was durable last. It is written without a sync, after
-that of the record: it may be too small after a power failure, never too large.
+`journal.mark` beside it contains the last durable size. It is written without a sync after the
+record was synced, so after a power failure it may be too small, but never too large.
 
-What the records mean is `chain_record`'s affair.
+`chain_record` defines the meaning of the records.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from catena.core import failpoints
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import sync_folder, write_all
 
-#: A chain's journal is some records per action; this bounds a damaged or hostile one.
+#: Maximum bytes of a journal. A chain writes a few records per action; larger files are damaged.
 JOURNAL_LIMIT = 256 * 1024 * 1024
-#: Larger results are shortened before they come here (`results.shorten`).
+#: Maximum bytes of a record. Larger results are shortened before (`results.shorten`).
 RECORD_LIMIT = 4 * 1024 * 1024
-#: Space kept so that an `end` can still be written when the disk is full.
+#: Reserved disk space, so that an `end` can be written even when the disk is full.
 RESERVE_BYTES = 1024 * 1024
 
 Record = Dict[str, Any]
@@ -40,7 +40,7 @@ _LINE_START = re.compile(rb"[0-9a-f]{8} \{")
 
 
 class JournalDamagedError(CatenaError):
-    """A journal has a bad record in front of good ones."""
+    """A journal has a bad record before good ones."""
 
 
 def encode_line(record: Record) -> bytes:
@@ -56,7 +56,7 @@ def encode_line(record: Record) -> bytes:
 
 
 def decode_line(line: bytes) -> Optional[Record]:
-    """Return the record of one line without its newline, or None when it is not whole."""
+    """Return the record of one line without its newline, or None if it is damaged."""
     if len(line) < 10 or line[8:9] != b" ":
         return None
     body = line[9:]
@@ -70,10 +70,10 @@ def decode_line(line: bytes) -> Optional[Record]:
 
 
 def decode_all(data: bytes) -> Tuple[List[Record], int]:
-    """Return the whole records of *data* and the length in bytes up to which it is good.
+    """Return the intact records of *data* and the length of the intact part in bytes.
 
     Raises:
-        JournalDamagedError: a bad line stands in front of a good one, or the numbers have a gap.
+        JournalDamagedError: a bad line precedes a good one, or record numbers have a gap.
     """
     records: List[Record] = []
     good = 0
@@ -82,7 +82,7 @@ def decode_all(data: bytes) -> Tuple[List[Record], int]:
         end = data.find(b"\n", start)
         record = decode_line(data[start:end]) if end >= 0 else None
         if record is None and end < 0 and decode_line(data[start:]) is not None:
-            # Nothing but the newline is missing: `Journal` adds it.
+            # Only the newline is missing; `Journal` adds it.
             record, end = decode_line(data[start:]), len(data) - 1
         if record is None:
             _refuse_good_line_after(data[start:])
@@ -90,7 +90,7 @@ def decode_all(data: bytes) -> Tuple[List[Record], int]:
             break
         if record.get("seq") != len(records) + 1:
             raise JournalDamagedError(
-                f"record {len(records) + 1} says that it is {record.get('seq')}"
+                f"record {len(records) + 1} has the number {record.get('seq')}"
             )
         records.append(record)
         good = start = end + 1
@@ -98,33 +98,33 @@ def decode_all(data: bytes) -> Tuple[List[Record], int]:
 
 
 def _refuse_good_line_after(tail: bytes) -> None:
-    # Looked for anywhere, not at line starts only: the damage may be the newline between two.
+    # Search everywhere, not only at line starts: the newline itself may be damaged.
     for start in _LINE_START.finditer(tail, 1):
         line = tail[start.start() :].partition(b"\n")
         if line[1] and decode_line(line[0]) is not None:
-            raise JournalDamagedError("a damaged record stands in front of whole ones")
+            raise JournalDamagedError("a damaged record precedes intact ones")
 
 
 def _refuse_whole_line(tail: bytes) -> None:
     """Refuse a last line that is complete, or was until its newline changed.
 
-    What a power failure tears has no newline, or zeros where nothing was written; a single zero
-    may be a flipped bit.
+    A line torn by a power failure has no newline, or zeros where nothing was written; a single
+    zero may be a flipped bit.
     """
     if b"\0\0" not in tail and (b"\n" in tail or decode_line(tail[:-1]) is not None):
-        raise JournalDamagedError("its last record is not what was written")
+        raise JournalDamagedError("its last record is damaged")
 
 
 class Journal:
-    """An open journal: its records so far, and a way to add one durably.
+    """An open journal: its records so far, and durable appends.
 
     Args:
-        path: the file; made (durably, with its space reserve beside it) when missing.
+        path: the file; created (durably, with its space reserve beside it) if missing.
 
     Raises:
         JournalDamagedError: see `decode_all`; the message names the file.
         LimitError: it is larger than JOURNAL_LIMIT.
-        OSError: it can't be read or made.
+        OSError: it cannot be read or created.
     """
 
     def __init__(self, path: Path) -> None:
@@ -168,15 +168,15 @@ class Journal:
             os.close(handle)
 
     def append(self, record: Record, use_reserve: bool = False) -> Record:
-        """Add *record*, numbered; when this returns, it is on disk.
+        """Append *record* with its number; it is durable when this returns.
 
         Args:
             record: plain data; "seq" is set here.
-            use_reserve: on a full disk give up the reserve rather than fail: for an `end`, whose
-                effect has happened already. A `begin` fails instead, before any effect.
+            use_reserve: on a full disk release the reserve instead of failing. Meant for an `end`,
+                whose effect has already happened. A `begin` fails instead, before any effect.
 
         Raises:
-            OSError: it is not on disk, and will not be found there later.
+            OSError: it is not on disk, now or later.
             LimitError: it is too large.
         """
         numbered = {**record, "seq": len(self.records) + 1}
@@ -194,7 +194,7 @@ class Journal:
         return numbered
 
     def _mark_size(self) -> None:
-        """Note the durable size; a mark that can't be written only finds less damage."""
+        """Store the durable size; a mark that cannot be written only lets less damage be found."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with contextlib.suppress(OSError):
             handle = os.open(_mark(self.path), flags, 0o600)
@@ -212,18 +212,18 @@ class Journal:
             os.fsync(self._handle)
             failpoints.hit("journal.synced")
         except OSError:
-            # What was written in part must not be taken for a record by a later reader.
+            # Truncate a part of the record, so that no reader takes it for a record.
             os.ftruncate(self._handle, self._size)
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
     def release_reserve(self) -> None:
-        """Give the reserve back; nothing more will be written."""
+        """Release the reserve; nothing more will be written."""
         drop_reserve(self.path)
 
     def __enter__(self) -> Journal:
@@ -239,7 +239,7 @@ class Journal:
 
 
 def drop_reserve(path: Path) -> None:
-    """Give back the room that is kept beside a journal."""
+    """Release the disk space reserved beside a journal."""
     _reserve(path).unlink(missing_ok=True)
 
 
@@ -257,7 +257,7 @@ def _mark_of(size: int) -> bytes:
 
 
 def _marked_size(path: Path) -> int:
-    """Return the size that the mark of a journal says; 0 without a whole mark."""
+    """Return the size in the mark of a journal; 0 without an intact mark."""
     try:
         data = _mark(path).read_bytes()
         size = int(data[9:25], 16)
@@ -267,25 +267,25 @@ def _marked_size(path: Path) -> int:
 
 
 def _refuse_shorter(path: Path, good: int, size: int) -> None:
-    """Refuse a journal of which fewer bytes are whole than its mark said."""
+    """Refuse a journal with fewer intact bytes than its mark says."""
     if good < size:
-        raise JournalDamagedError(f"{path}: {good} bytes of it are whole, {size} were written")
+        raise JournalDamagedError(f"{path}: {good} bytes of it are intact, {size} were written")
 
 
 def read_records(path: Path) -> List[Record]:
-    """Return the whole records of a journal without touching it; [] when there is none.
+    """Return the intact records of a journal without changing it; [] if there is none.
 
     Raises:
         JournalDamagedError: see `decode_all`.
     """
-    # The mark is read first: a job that appends to its journal meanwhile moves the mark on.
+    # Read the mark first: a job may append to its journal meanwhile, which only raises the mark.
     size = _marked_size(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return []
     if len(data) < size != _marked_size(path):
-        # Another run of the chain took this folder's place between the two.
+        # Another run of the chain has replaced this folder between the two reads.
         return read_records(path)
     try:
         records, good = decode_all(data)

@@ -1,10 +1,10 @@
-"""The one adapter between Salt's contract for custom modules and the plug-ins of catena.
+"""Adapter between Salt's contract for custom modules and the plug-ins of catena.
 
-A custom file gets its `__salt__`, `__grains__`, `__pillar__`, `__opts__`, `__context__`,
-`__states__`, `__env__` and `__utils__` around every call, from the context of that call; its
-`__virtual__`, `__virtualname__`, `__func_alias__` and `__outputter__` are obeyed; `import
-salt.exceptions` and a few `salt.utils` work while it loads or runs (`salt_names`). Nothing else
-in catena knows of this contract.
+Every call of a custom file's function gets `__salt__`, `__grains__`, `__pillar__`, `__opts__`,
+`__context__`, `__states__`, `__env__` and `__utils__` from its context. `__virtual__`,
+`__virtualname__`, `__func_alias__` and `__outputter__` are honoured. `import salt.exceptions` and
+some of `salt.utils` work while it is loaded or runs (`salt_names`). No other module of catena
+knows this contract.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _ABSENT = object()
 
 
 class MalformedStateError(CatenaError):
-    """A custom state function did not return a state's result."""
+    """A custom state function did not return a valid state result."""
 
 
 class EndedError(CatenaError):
-    """A custom file wanted to end the process."""
+    """A custom file tried to end the process."""
 
 
 class _Acting(partial):  # type: ignore[type-arg]  # of any value
-    """A function that may change something: not before the events that were fired are kept."""
+    """A function that may change something: it first waits until all fired events are stored."""
 
     settle: Callable[[], None]
 
@@ -95,14 +95,14 @@ class FunctionMap(Mapping[str, Callable[..., Any]]):
         return len(self._registry.names())
 
     def __getattr__(self, module: str) -> _ModuleOf:
-        """Let `__salt__.test.ping()` mean `__salt__["test.ping"]()`."""
+        """Make `__salt__.test.ping()` equal to `__salt__["test.ping"]()`."""
         if module.startswith("__"):
             raise AttributeError(module)
         return _ModuleOf(self, module)
 
 
 class StateMap(FunctionMap):
-    """`__states__`: what a built-in state gives is Salt's dict to custom code."""
+    """`__states__`: for custom code a built-in state returns Salt's dict."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         call = super().__getitem__(name)
@@ -123,7 +123,7 @@ def _as_dict(
 
 
 class _ModuleOf:
-    """The functions of one module as attributes."""
+    """Attribute access to the functions of one module."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]], module: str) -> None:
         self._functions = functions
@@ -137,24 +137,24 @@ class _ModuleOf:
 
 
 class OptionMap(Dict[str, Any]):
-    """`__opts__`: a copy of the options, with `test` of the running call."""
+    """`__opts__`: a copy of the options with the `test` of the running call."""
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """One custom file that was loaded."""
+class LoadedModule:
+    """One loaded custom file."""
 
-    #: Its name before the dot: __virtualname__, what __virtual__ said, or the file's.
+    #: Its name before the dot: __virtualname__, the value of __virtual__, or the file's name.
     name: str
     module: ModuleType
-    #: Why it is not available, as a sentence without its subject; "" when it is.
+    #: Why it is not available, as a sentence without its subject; "" if it is.
     refused: str = ""
-    #: More names that it has (`__virtual_aliases__`).
+    #: Further names (`__virtual_aliases__`).
     aliases: Tuple[str, ...] = ()
 
 
 class Loader:
-    """Custom files of one host, loaded when a name asks for them.
+    """Custom files of one host, loaded at their first use.
 
     Args:
         extmods: folder with a folder per kind ("modules", "states", "grains", …).
@@ -163,26 +163,26 @@ class Loader:
     def __init__(self, extmods: Path) -> None:
         self._extmods = extmods
         self._context: Optional[Context] = None
-        self._loaded: Dict[Tuple[str, Path], Loaded] = {}
+        self._loaded: Dict[Tuple[str, Path], LoadedModule] = {}
         self._touched = False
         #: State modules whose mod_init has run.
         self.initiated: Set[str] = set()
 
     def bind(self, context: Context) -> None:
-        """Take the context with which `__virtual__` functions are asked."""
+        """Set the context for calls of `__virtual__`."""
         self._context = context
 
     @property
     def untouched(self) -> bool:
-        """Whether it has loaded nothing so far: nobody else's code has run."""
+        """Return whether no custom file was loaded, so no foreign code has run."""
         return not self._touched
 
     def forget(self) -> None:
-        """Load everything anew on its next use."""
+        """Reload everything at its next use."""
         self._loaded.clear()
 
     def files(self, kind: str) -> List[Path]:
-        """Return the custom files of a kind, and folders that are packages, sorted."""
+        """Return the custom files and packages of a kind, sorted."""
         folder = f"{self._extmods}/{kind}"
         if not os.path.isdir(folder):  # noqa: PTH112  # asked for each name, and mostly not there
             return []
@@ -192,11 +192,11 @@ class Loader:
             if path.suffix == ".py" or (path / "__init__.py").is_file()
         )
 
-    def find(self, kind: str, name: str) -> Tuple[Optional[Loaded], str]:
-        """Return (the file that serves *name*, "") or (None, why there is none, or "").
+    def find(self, kind: str, name: str) -> Tuple[Optional[LoadedModule], str]:
+        """Return (the file that provides *name*, "") or (None, why there is none, or "").
 
-        Only files that can have that name are loaded: it is the file's own, or stands in quotes in
-        its text (`__virtualname__`, the value of `__virtual__`).
+        Only files that can provide the name are loaded: it is the file's own name, or appears in
+        quotes in its text (`__virtualname__`, the value of `__virtual__`).
         """
         reason = ""
         candidates = self.files(kind)
@@ -212,7 +212,7 @@ class Loader:
                 reason = loaded.refused
         return None, reason
 
-    def _load(self, kind: str, path: Path) -> Loaded:
+    def _load(self, kind: str, path: Path) -> LoadedModule:
         key = (kind, path)
         if key not in self._loaded:
             self._touched = True
@@ -220,59 +220,61 @@ class Loader:
         return self._loaded[key]
 
     @unguarded()
-    def _load_anew(self, kind: str, path: Path) -> Loaded:
+    def _load_anew(self, kind: str, path: Path) -> LoadedModule:
         full_name = module_name(kind, path.stem)
         code = _code(path)
         loader = CheckedLoader(full_name, str(code))
         spec = importlib.util.spec_from_file_location(full_name, code, loader=loader)
         if spec is None or spec.loader is None:
-            return Loaded(path.stem, ModuleType(full_name), "not a Python file")
+            return LoadedModule(path.stem, ModuleType(full_name), "not a Python file")
         module = importlib.util.module_from_spec(spec)
         name = path.stem
         context = self._context
         try:
             with _salt_names(), injected(module, context, self):
-                # Never left in sys.modules: a name of ours must not answer to anybody's import.
+                # Do not leave it in sys.modules, where other imports could find it.
                 sys.modules[full_name] = module
                 spec.loader.exec_module(module)
                 name, refused = _virtual(module, path.stem)
                 begin = module.__dict__.get("__init__")
                 if not refused and begin is not None and context is not None:
                     begin(module.__dict__["__opts__"])
-        except (Exception, SystemExit) as error:  # somebody else's code: any fault is its own
+        except (Exception, SystemExit) as error:  # foreign code: any error belongs to the file
             fault = told(error, file_name(full_name))
             log.warning("a custom file can't be loaded: %s", fault)
             log.debug("%s", path, exc_info=True)
-            return Loaded(name, module, f"can't be loaded: {fault}")
+            return LoadedModule(name, module, f"can't be loaded: {fault}")
         finally:
             for known in [one for one in sys.modules if f"{one}.".startswith(f"{full_name}.")]:
                 del sys.modules[known]
         aliases = tuple(str(one) for one in getattr(module, "__virtual_aliases__", ()))
-        return Loaded(name, module, refused, aliases)
+        return LoadedModule(name, module, refused, aliases)
 
     def module_functions(self, kind: str, name: str) -> Optional[Dict[str, Plugin]]:
-        """Return the plug-ins of the custom file that serves *name*, or None."""
+        """Return the plug-ins of the custom file that provides *name*, or None."""
         loaded, _ = self.find(kind, name)
         return self._functions(kind, name, loaded) if loaded else None
 
     def replaces(self, kind: str, name: str) -> bool:
-        """Return whether a custom file has the very name of a module, and so takes its place.
+        """Return whether a custom file has the name of a module, and so replaces it.
 
-        One that only says so (`__virtualname__`) adds to what is there, as in Salt.
+        A file that only claims the name (`__virtualname__`) extends the module, as in Salt.
         """
         loaded, _ = self.find(kind, name)
         return loaded is not None and loaded.module.__name__.rpartition(".")[2] == name
 
-    def _functions(self, kind: str, name: str, loaded: Loaded) -> Dict[str, Plugin]:
+    def _functions(self, kind: str, name: str, loaded: LoadedModule) -> Dict[str, Plugin]:
         return {
             f"{name}.{label}": self._plugin(kind, f"{name}.{label}", function, loaded)
             for label, function in public_functions(loaded.module).items()
         }
 
-    def _plugin(self, kind: str, name: str, function: FunctionType, loaded: Loaded) -> Plugin:
+    def _plugin(
+        self, kind: str, name: str, function: FunctionType, loaded: LoadedModule
+    ) -> Plugin:
         origin = file_name(loaded.module.__name__)
         if kind == "states":
-            # mod_aggregate is no state: it is given low chunks and returns one.
+            # mod_aggregate is not a state: it receives low chunks and returns one.
             calls = _call_function if name.endswith(".mod_aggregate") else _call_state
             call: Callable[..., Any] = partial(calls, self, loaded.module, function)
             mark: Any = StateMark(name.partition(".")[2], (LOW,))
@@ -285,10 +287,10 @@ class Loader:
 
 
 class CustomRegistry(Registry):
-    """A registry that also finds custom files, and says why one of them is not available.
+    """A registry that also finds custom files, and explains why one is unavailable.
 
     Args:
-        kind: what they are called in messages.
+        kind: name of the kind in messages.
         index: the built-ins.
         mark: FunctionMark or StateMark.
         loader: of the custom files.
@@ -321,12 +323,12 @@ class CustomRegistry(Registry):
         return self._loader.replaces(self._folder, prefix)
 
     def missing(self, name: str) -> str:
-        """Return why *name* is not available, in Salt's words where a custom file refused."""
+        """Return why *name* is unavailable, in Salt's words if a custom file refused."""
         prefix = name.partition(".")[0]
         return self.refusal(prefix) or f"'{name}' is not available."
 
     def refusal(self, prefix: str) -> str:
-        """Return why the custom file of module *prefix* gives nothing, or an empty text."""
+        """Return why the custom file of module *prefix* provides nothing, or ""."""
         reason = self._loader.find(self._folder, prefix)[1]
         return f"'{prefix}' {reason}" if reason else ""
 
@@ -344,7 +346,7 @@ class CustomRegistry(Registry):
         raise NotFoundError(text)
 
     def _nearby(self, name: str) -> List[str]:
-        """Return the names that a message may offer, importing one module at most."""
+        """Return names to suggest in a message, importing at most one module."""
         prefix, _, function = name.partition(".")
         known = [other for other in self.prefixes() if self.module_known(other)]
         inside = self.module(prefix)
@@ -355,11 +357,11 @@ class CustomRegistry(Registry):
         return [offered] if offered in inside else list(inside)
 
     def module_known(self, prefix: str) -> bool:
-        """Return whether *prefix* is built in or was loaded with functions in it."""
+        """Return whether *prefix* is built in or was loaded with functions."""
         return prefix in self._built_in or bool(self._loaded.get(prefix))
 
     def names(self) -> List[str]:
-        """Return every name, of built-ins and of custom files; imports them all."""
+        """Return every name, of built-ins and custom files; this imports all of them."""
         for path in self._loader.files(self._folder):
             text = _code(path).read_text(encoding="utf-8", errors="replace")
             virtual = _VIRTUAL_NAME.search(text)
@@ -367,7 +369,7 @@ class CustomRegistry(Registry):
         return super().names()
 
     def forget(self) -> None:
-        """Load custom files anew on their next use."""
+        """Reload custom files at their next use."""
         super().forget()
         self._loader.forget()
 
@@ -378,7 +380,7 @@ def _code(path: Path) -> Path:
 
 
 def public_functions(module: ModuleType) -> Dict[str, FunctionType]:
-    """Return the functions that a custom file offers, by the name they have outside."""
+    """Return the public functions of a custom file by their external names."""
     aliases = getattr(module, "__func_alias__", {})
     allowed = getattr(module, "__load__", None)
     found = {}
@@ -392,10 +394,10 @@ def public_functions(module: ModuleType) -> Dict[str, FunctionType]:
 
 
 def _virtual(module: ModuleType, stem: str) -> Tuple[str, str]:
-    """Return (name, why it is not available or "")."""
+    """Return (name, "") or (name, why it is not available)."""
     ask = getattr(module, "__virtual__", None)
     if not callable(ask):
-        # As in Salt, __virtualname__ alone is not looked at.
+        # As in Salt, __virtualname__ alone is ignored.
         return stem, ""
     name = getattr(module, "__virtualname__", stem)
     said: Any = ask()
@@ -416,7 +418,7 @@ def injected(
     loader: Loader,
     low: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[None]:
-    """Put Salt's names into *module* for as long as its code runs; then back what was there."""
+    """Set Salt's names in *module* while its code runs; then restore the previous values."""
     if context is None:
         yield
         return
@@ -427,8 +429,8 @@ def injected(
         yield
     finally:
         for name, value in before.items():
-            # Left in place after the first call: closures and threads of the module may still
-            # look, and an old value is better than a NameError.
+            # Keep the names after the first call: closures and threads of the module may still use
+            # them, and an old value is better than a NameError.
             if value is not _ABSENT:
                 module.__dict__[name] = value
 
@@ -466,7 +468,7 @@ class UtilityMap(Mapping[str, Callable[..., Any]]):
         return partial(found[name].call, self._context)
 
     def __getattr__(self, module: str) -> _ModuleOf:
-        """Let `__utils__.mine.f()` mean `__utils__["mine.f"]()`."""
+        """Make `__utils__.mine.f()` equal to `__utils__["mine.f"]()`."""
         if module.startswith("__"):
             raise AttributeError(module)
         return _ModuleOf(self, module)
@@ -494,7 +496,7 @@ def _call_function(
 
 
 def _ended(function: FunctionType, *args: Any, **kwargs: Any) -> Any:
-    """Call *function*; that it ends the process is its error, not the job's end."""
+    """Call *function*; if it tries to end the process, raise an error instead."""
     try:
         return function(*args, **kwargs)
     except SystemExit as error:
@@ -531,20 +533,20 @@ def _call_state(
         comment = "\n".join(str(line) for line in comment)
     warnings = tuple(str(text) for text in ret.get("warnings", ()))
     given = ret.get("result")
-    # As in Salt: None stays, "yes" is True; so is any other text that is not empty.
+    # As in Salt: None stays; "yes" and any other text that is not empty is True.
     result = None if given is None else bool(given)
     return StateResult(result, ret["changes"], str(comment), warnings)
 
 
 def _salt_names() -> ContextManager[None]:
-    # Only custom files need what this loads, and most hosts have none.
+    # Imported here, because only custom files need it and most hosts have none.
     from catena.runtime.salt_names import salt_names
 
     return salt_names()
 
 
 def _with_signature(call: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:
-    """Return *call* with the signature of *function* behind a context, for binding and docs."""
+    """Return *call* with the signature of *function* after a context, for binding and docs."""
 
     def custom(context: Context, /, *args: Any, **kwargs: Any) -> Any:
         return call(context, *args, **kwargs)
@@ -557,7 +559,7 @@ def _with_signature(call: Callable[..., Any], function: FunctionType) -> Callabl
     clash = [p.name for p in parameters if p.name == "context"]
     if clash:
         first = first.replace(name="catena_context")
-    # A positional-only parameter may stand before any kind of parameter.
+    # A positional-only parameter may precede any kind of parameter.
     custom.__signature__ = found.replace(parameters=[first, *parameters])  # type: ignore[attr-defined]
     custom.__doc__ = function.__doc__
     custom.__name__ = function.__name__

@@ -1,4 +1,4 @@
-"""A session of the master's own: pillar, reactor files and calls that run on its host."""
+"""A session on the master's own host, for pillar, reactor files and calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.config.minion import MinionSettings
 from catena.fileserver.index import RootOptions
 from catena.fileserver.roots import RootsClient
-from catena.runtime.session import Place, Session, local_session
+from catena.runtime.session import AgentHome, JobSession, local_session
 
 
 def master_session(
@@ -17,16 +17,16 @@ def master_session(
     minion: str,
     grains: Optional[Mapping[str, Any]],
     roots: Mapping[str, List[str]],
-) -> Session:
+) -> JobSession:
     """Return a session whose functions run here, for *minion* and with files from *roots*.
 
     Args:
         settings: the master's: renderers, Jinja's options, nodegroups, key ring.
-        minion: whose id templates see.
-        grains: what templates see; None: those of this host.
+        minion: id that templates see.
+        grains: grains that templates see; None: those of this host.
         roots: folders by environment, of files or of pillar.
     """
-    place = Place(
+    place = AgentHome(
         settings=MinionSettings(
             id=minion,
             file_client="local",

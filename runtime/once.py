@@ -1,10 +1,10 @@
-"""One job from stdin, without an agent: `python -m catena.runtime.once < job.json`.
+"""Run one job from stdin without an agent: `python -m catena.runtime.once < job.json`.
 
-In: one JSON object {"place": {id, machine_id, conf_dir, cache_dir, pki_dir, settings, grains?},
+Input: one JSON object {"place": {id, machine_id, conf_dir, cache_dir, pki_dir, settings, grains?},
 "spec": a JobSpec, "pillar": {…}, "roots": {environment: [folders]}}.
-Out, on stdout: one JSON object a line: {"progress": {kind, data}} for each step, then
-{"return": a JobReturn, "after": null or what has to happen now}. Exit code 0 whenever there is a
-return; 2 when the input can't be used.
+Output on stdout, one JSON object per line: {"progress": {kind, data}} for each step, then
+{"return": a JobReturn, "after": null or what has to be done now}. The exit code is 0 if there is a
+return, and 2 if the input is invalid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from catena.core.errors import RecordError, UsageError
 from catena.core.job import JobSpec
 from catena.core.records import decode, encode
 from catena.runtime.executor import execute
-from catena.runtime.host import Place
+from catena.runtime.host import AgentHome
 from catena.runtime.results import json_ready, plain
 from catena.runtime.session import local_session
 
@@ -30,8 +30,8 @@ INPUT_LIMIT = 64 * 1024 * 1024
 
 
 def main(stdin: TextIO = sys.stdin) -> int:
-    """Run the job that *stdin* describes; return the exit code."""
-    # What a job prints must not stand between the lines of the answer.
+    """Run the job described on *stdin*; return the exit code."""
+    # Keep a job's own output from mixing with the lines of the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with answer:
@@ -71,14 +71,14 @@ def _read(stdin: TextIO) -> Dict[str, Any]:
     return data
 
 
-def _place(data: Any) -> Place:
+def _place(data: Any) -> AgentHome:
     if not isinstance(data, Mapping):
         raise RecordError("place: expected a mapping")
     missing = {"id", "machine_id", "conf_dir", "cache_dir", "pki_dir"} - data.keys()
     if missing:
         raise RecordError(f"place: missing field {min(missing)!r}")
     settings, loaded = load(MinionSettings, data.get("settings") or {}, SALT_KEYS)
-    return Place(
+    return AgentHome(
         settings,
         str(data["id"]),
         str(data["machine_id"]),

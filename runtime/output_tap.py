@@ -1,4 +1,4 @@
-"""What a command prints, cut into parts that are sent while the command runs."""
+"""A command's output, split into chunks that are sent while the command runs."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Callable, Dict, List, Protocol, Tuple
 
 from catena.core.frozen import dataclass
 
-#: A command that ends within so many seconds sends nothing: its return says it all.
+#: A command that ends within this many seconds sends nothing, because its return has everything.
 QUIET_SECONDS = 1.0
-#: Seconds between two sendings.
+#: Seconds between two sends.
 FLUSH_SECONDS = 0.5
-#: Most bytes of one part.
+#: Maximum bytes of one chunk.
 PART_BYTES = 16 * 1024
-#: Most bytes that wait for the next sending; what comes beyond them is a gap.
+#: Maximum bytes held for the next send; output beyond them becomes a gap.
 HELD_BYTES = 64 * 1024
 
 
 class Send(Protocol):
-    """Sends one part of a job's output. Must not block for long and must not raise."""
+    """Sends one chunk of a job's output. Must not block for long and must not raise."""
 
     def __call__(self, at: int, size: int, stream: str, text: str) -> bool:
         """Send *text*, the *size* bytes after the first *at* bytes of the job's output.
 
         Returns:
-            False when the agent is away; the part is sent again later.
+            False if the agent is unreachable; the chunk is sent again later.
         """
 
 
 @dataclass
 class Meter:
-    """How many bytes the commands of a job have printed so far."""
+    """Counts the bytes that the commands of a job have printed."""
 
     at: int = 0
 
@@ -44,7 +44,7 @@ class _Held:
 
 
 class CommandTap:
-    """Follows one command.
+    """Follows the output of one command.
 
     Args:
         meter: of the job.
@@ -65,7 +65,7 @@ class CommandTap:
         self._due = now() + QUIET_SECONDS
         self._streams = False
         self._held: List[_Held] = []
-        #: Decoded parts, as Send takes them, that the agent was not there for.
+        #: Decoded chunks, as arguments of Send, that could not be sent.
         self._unsent: List[Tuple[int, int, str, str]] = []
         #: Bytes that are held or not sent.
         self._size = 0
@@ -75,7 +75,7 @@ class CommandTap:
         }
 
     def take(self, stream: str, data: bytes) -> None:
-        """Take what the command has written to *stream*."""
+        """Accept bytes that the command has written to *stream*."""
         at = self._meter.at
         self._meter.at += len(data)
         kept = data[: HELD_BYTES - self._size]
@@ -88,16 +88,16 @@ class CommandTap:
         self.tick()
 
     def tick(self) -> None:
-        """Send what waits, if it is time."""
+        """Send what is held, if it is time."""
         if self._now() >= self._due:
             self._flush()
 
     def close(self) -> None:
-        """Send the rest, unless nothing was sent of this command."""
+        """Send the rest, unless nothing of this command was sent before."""
         if self._streams:
             self._flush()
         else:
-            # The output of a short command is no gap: it is in the return alone.
+            # The output of a short command is no gap: the return contains it.
             self._meter.at = self._first
 
     def _flush(self) -> None:

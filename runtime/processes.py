@@ -1,8 +1,8 @@
-"""Processes by pid and start time, and the end of whole trees of them.
+"""Processes identified by pid and start time, and kills of whole process trees.
 
-A pid alone is never trusted: it may belong to somebody else after the process that had it ended.
-The start time that the kernel counts in ticks since boot, with the boot's id, names a process for
-good. Works for processes that are nobody's child here, as after a restart of the daemon.
+A pid alone is never trusted, because another process may reuse it. Together with the start time
+(in ticks since boot) and the boot id it identifies a process permanently. This also works for
+processes that are not children of this one, as after a restart of the daemon.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Dict, List, Optional, Set
 
 from catena.core.frozen import dataclass
 
-#: Rounds of stop-and-look until a tree that forks all the time is taken to stand still.
+#: Maximum number of rounds to stop a tree that keeps forking.
 _ROUNDS = 50
-#: prctl(2): orphans below come to this process, so that the whole tree can be found and killed.
+#: prctl(2): makes this process adopt orphaned descendants, so that the whole tree can be killed.
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -30,20 +30,20 @@ class ProcessRef:
     boot_id: str
 
     def __hash__(self) -> int:
-        # Looked up several times for each job.
+        # Computed cheaply, because it is used several times per job.
         return hash(self.pid)
 
 
 def become_subreaper() -> None:
-    """Let orphaned descendants become children of this process."""
-    # The daemon, which only watches processes, need not hold it.
+    """Adopt orphaned descendants from now on."""
+    # Imported here: the daemon only watches processes and does not need it.
     import ctypes
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def has_children() -> bool:
-    """Return whether anything that this process has started, or inherited, still runs."""
+    """Return whether a child that this process has started or adopted is running."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -54,7 +54,7 @@ def has_children() -> bool:
 
 
 def start_ticks(pid: int) -> Optional[int]:
-    """Return when *pid* was started, in ticks since boot; None when it is gone or a zombie."""
+    """Return the start time of *pid* in ticks since boot; None if it is gone or a zombie."""
     fields = _stat(pid)
     if fields is None or fields[0] in ("Z", "X"):
         return None
@@ -62,20 +62,20 @@ def start_ticks(pid: int) -> Optional[int]:
 
 
 def reference(pid: int, boot_id: str) -> Optional[ProcessRef]:
-    """Return the lasting name of a running process."""
+    """Return the permanent identity of a running process."""
     start = start_ticks(pid)
     return None if start is None else ProcessRef(pid, start, boot_id)
 
 
 def is_alive(ref: ProcessRef, boot_id: str) -> bool:
-    """Return whether exactly this process still runs (a zombie does not)."""
+    """Return whether this very process still runs (a zombie does not)."""
     return ref.boot_id == boot_id and start_ticks(ref.pid) == ref.start
 
 
 def open_pidfd(ref: ProcessRef, boot_id: str) -> int:
-    """Return a descriptor that becomes readable when the process ends; -1 when there is none.
+    """Return a descriptor that becomes readable when the process ends; -1 if there is none.
 
-    -1 means "look again with is_alive": the process is gone, or the kernel is older than 5.3.
+    -1 means "poll with is_alive": the process is gone, or the kernel is older than 5.3.
     """
     opener = getattr(os, "pidfd_open", None)
     if opener is None:
@@ -84,7 +84,7 @@ def open_pidfd(ref: ProcessRef, boot_id: str) -> int:
         handle: int = opener(ref.pid)
     except OSError:
         return -1
-    # Asked after the descriptor is held: from now on the pid can't change its owner unseen.
+    # Check after opening the descriptor: from now on the pid cannot be reused unnoticed.
     if not is_alive(ref, boot_id):
         os.close(handle)
         return -1
@@ -92,7 +92,7 @@ def open_pidfd(ref: ProcessRef, boot_id: str) -> int:
 
 
 def send_signal(ref: ProcessRef, boot_id: str, number: int) -> bool:
-    """Send a signal to exactly this process; False when it is gone."""
+    """Send a signal to this very process; return False if it is gone."""
     if not is_alive(ref, boot_id):
         return False
     try:
@@ -103,10 +103,10 @@ def send_signal(ref: ProcessRef, boot_id: str, number: int) -> bool:
 
 
 def descendants(pid: int) -> Set[int]:
-    """Return every process below *pid*, itself left out.
+    """Return all processes below *pid*, without itself.
 
-    Double-forked children are found too as long as *pid* is their subreaper (prctl(2)), which a
-    worker makes itself.
+    Double-forked children are found as long as *pid* is their subreaper (prctl(2)), which a worker
+    makes itself.
     """
     children: Dict[int, List[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # names only; a Path per process is waste
@@ -125,15 +125,15 @@ def descendants(pid: int) -> Set[int]:
 
 
 def kill_tree(ref: ProcessRef, boot_id: str, scope: str = "") -> bool:
-    """Kill a process with all that came from it; return whether it was still there.
+    """Kill a process with its descendants; return whether it was still running.
 
-    The tree is stopped first, from the top, until nothing new appears in it: a process that forks
-    while it is being killed (a fork bomb) would otherwise get away.
+    The tree is first stopped from the top until no new process appears. Otherwise a process that
+    forks while it is being killed (a fork bomb) would escape.
 
     Args:
-        ref: the top of the tree.
+        ref: root of the tree.
         boot_id: id of the running boot.
-        scope: name of its systemd scope; what the tree put elsewhere but in that scope dies too.
+        scope: name of its systemd scope; all processes in that scope are killed, too.
     """
     there = is_alive(ref, boot_id)
     stopped: Set[int] = set()
@@ -151,7 +151,7 @@ def kill_tree(ref: ProcessRef, boot_id: str, scope: str = "") -> bool:
 
 
 def signal_tree(ref: ProcessRef, boot_id: str, number: int) -> int:
-    """Send a signal to a process and all below it; return how many there were."""
+    """Send a signal to a process and its descendants; return their number."""
     if not is_alive(ref, boot_id):
         return 0
     pids = descendants(ref.pid) | {ref.pid}
@@ -182,7 +182,7 @@ def _signal_all(pids: Set[int], number: int) -> None:
 
 
 def _stat(pid: int) -> Optional[List[str]]:
-    """Return the fields of /proc/<pid>/stat from the third on (state, ppid, …)."""
+    """Return the fields of /proc/<pid>/stat from the third one on (state, ppid, …)."""
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -193,5 +193,5 @@ def _stat(pid: int) -> Optional[List[str]]:
         return None
     finally:
         os.close(handle)
-    # The second field, the name, may hold spaces and parentheses; it ends at the last one.
+    # The second field, the name, may contain spaces and parentheses; it ends at the last ")".
     return text[text.rindex(b")") + 2 :].decode("ascii").split()

@@ -1,7 +1,7 @@
-"""Values of functions as plain data that JSON and MessagePack carry, within a size.
+"""Function results as plain data for JSON and MessagePack, within a size limit.
 
-A result is never lost because it is too large: its longest texts are shortened, visibly, until it
-fits.
+A result that is too large is not discarded. Its longest texts are shortened, with a note at the
+cut, until it fits.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any, Dict, Tuple
 from catena.core.frozen import asdict, is_dataclass
 
 DEPTH_LIMIT = 100
-#: Limit of what is not sent anywhere.
+#: Size limit of a result that is not sent anywhere.
 NO_LIMIT = sys.maxsize
-#: marshal's format that writes everything out wherever it is used.
+#: Version of marshal's format that writes a repeated object in full each time.
 _WITHOUT_REFERENCES = 2
-#: Lengths to which texts are cut, one after the other, until the whole fits.
+#: Maximum lengths of a text in characters, tried in this order until the result fits.
 _CUTS = (256 * 1024, 64 * 1024, 16 * 1024, 4096, 1024, 256)
 
 
 def is_plain(value: Any, depth: int = 0) -> bool:
-    """Return whether `plain` would change nothing, in half its time; False where that is unsure.
+    """Return True only if `plain` would change nothing; takes half as long as `plain`.
 
-    Text beyond ASCII is unsure: it may have what can't be sent as UTF-8.
+    Text outside ASCII gives False, because it may hold characters that UTF-8 can't encode.
     """
     kind = type(value)
     if kind is dict and depth < DEPTH_LIMIT:
@@ -53,13 +53,14 @@ def is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return *value* as None, bool, int (64 bit), float, str, bytes, list and dict of str keys.
+    """Return *value* as None, bool, int (64 bit), float, str, bytes, list or dict with str keys.
 
-    Sets become sorted lists, records dicts, anything unknown its text.
+    Sets become sorted lists and records become dicts. Integers beyond 64 bits and values of
+    unknown types become their text.
     """
     kind = type(value)
     if kind is str and value.isascii():
-        return value  # nearly everything in a large result
+        return value  # the most frequent case
     if kind is dict and depth < DEPTH_LIMIT:
         return {
             key if type(key) is str and key.isascii() else _key(key): (
@@ -84,7 +85,7 @@ def _scalar(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
-        # A text with lone surrogates (a file name in no encoding) can't be sent as UTF-8.
+        # UTF-8 can't encode lone surrogates, which stand for undecodable bytes of file names.
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return value
 
@@ -112,14 +113,14 @@ def _key(key: Any) -> str:
 
 
 def size_of(value: Any) -> int:
-    """Return about how many bytes *value* (plain) takes on the wire."""
+    """Return the approximate size of *value* (plain data) on the wire, in bytes."""
     return len(json.dumps(value, ensure_ascii=False, default=repr).encode("utf-8", "replace"))
 
 
 def _surely_within(value: Any, limit: int) -> bool:
-    """Return whether *value* is far below *limit*, by a measure that is quicker than JSON.
+    """Return True if *value* certainly fits *limit* bytes; quicker than encoding it as JSON.
 
-    Nothing that marshal writes as one byte becomes more than six in JSON.
+    One byte of marshal's output becomes at most six bytes of JSON.
     """
     try:
         return len(marshal.dumps(value, _WITHOUT_REFERENCES)) * 6 <= limit
@@ -132,7 +133,7 @@ def shorten(value: Any, limit: int) -> Tuple[Any, bool]:
 
     Args:
         value: plain data.
-        limit: bytes; NO_LIMIT: as many as there are.
+        limit: maximum size in bytes; NO_LIMIT: never shorten.
     """
     if limit == NO_LIMIT or _surely_within(value, limit) or size_of(value) <= limit:
         return value, False
@@ -157,7 +158,7 @@ def _cut(value: Any, longest: int) -> Any:
 
 
 def json_ready(value: Any) -> Any:
-    """Return plain data with bytes as text, for the journal and result files."""
+    """Return plain data with bytes decoded to text, for the journal and result files."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, dict):
@@ -168,7 +169,7 @@ def json_ready(value: Any) -> Any:
 
 
 def state_ret(ret: Any, limit: int) -> Dict[str, Any]:
-    """Return one state's result dict, plain, JSON-ready and within *limit* bytes."""
+    """Return one state's result dict as JSON-ready plain data of at most *limit* bytes."""
     ready = json_ready(plain(ret))
     short, cut = shorten(ready, limit)
     if isinstance(short, dict):

@@ -1,10 +1,10 @@
-"""The resume file: which chunk of which chain goes on after the next boot (design §2).
+"""The resume file: which chunk of which chain runs after the next boot (design §2).
 
-`<conf_dir>/minion.d/_mgractionchains.conf` is flat YAML, one `key: value` a line, written here by
-hand and read by a strict parser, so that neither a YAML library nor its tricks are needed. Its
-last line is an HMAC-SHA256 over all lines before it, by a key that only root reads: a file that
-somebody else put there is refused. `resume` renames it to `….running` before the chunk runs and
-unlinks that after the chunk's end is in the journal; it is never deleted first.
+`<conf_dir>/minion.d/_mgractionchains.conf` is flat YAML with one `key: value` per line. This
+module writes it and reads it with a strict parser, without a YAML library. The last line is an
+HMAC-SHA256 over all lines before it. Only root can read the key, so a file that another user put
+there is refused. `resume` renames the file to `….running` before the chunk runs. It removes the
+renamed file only after the end of the chunk is in the journal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from catena.core import frozen
-from catena.core.chain_calls import CLEAN
+from catena.core.chain_calls import CLEAN, RESUME_FILE, TAKEN, by_hand
 from catena.core.digest import hmac_sha256, same_digest
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import (
@@ -34,52 +34,52 @@ from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
 from catena.runtime.damage import Damage, report
 
-NAME = "_mgractionchains.conf"
+NAME = RESUME_FILE
 SIZE_LIMIT = 64 * 1024
 KEY_BYTES = 32
-#: Stands for a minion's id in a command where it is not known.
+#: Placeholder for the minion's id in a command when the id is unknown.
 SOME_MINION = "MINION"
 _LINE = re.compile(r"([a-z0-9_]+): (.*)")
 _NUMBER = re.compile(r"[0-9]{1,18}\Z")
 
 
 def clear_command(minion: str) -> str:
-    """Return the command that gives up the chains which wait on *minion*."""
-    return f"catena run {minion} {CLEAN}"
+    """Return the command that gives up the chains waiting on *minion*."""
+    return by_hand(CLEAN, minion)
 
 
 class MalformedResumeFileError(CatenaError):
-    """The resume file is not one that this agent wrote."""
+    """The resume file was not written by this agent, or it is damaged."""
 
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """What a resume file says."""
+    """The content of a resume file."""
 
     #: SLS name of the next chunk, actionchains.actionchain_<C>_<MACHINE>_<N>.
     next_chunk: str
     actionchain_id: int
-    #: Its number, counted from 1.
+    #: Number of the next chunk, counted from 1.
     chunk: int
     #: First action of the next chunk; None when the chunk has none.
     next_action_id: Optional[int]
-    #: When the boot began in which this was written: ISO 8601, for people.
+    #: Start time of the boot during which the file was written, ISO 8601, for people.
     persist_boot_time: str
-    #: The boot in which this was written; another one is the proof of a reboot.
+    #: Id of the boot during which the file was written; a different id proves a reboot.
     boot_id: str
-    #: The agent process in which this was written; another one proves an agent upgrade.
+    #: Id of the agent process that wrote the file; a different id proves an agent upgrade.
     session: str
-    #: "reboot" or "agent_upgrade": which of the two proofs is asked for.
+    #: "reboot" or "agent_upgrade": which of the two proofs the resume requires.
     boundary: str
     #: SHA-256 of the next chunk's file.
     sha256: str
     epoch: int = 0
-    #: Handed back for SSH, as given (joined by commas).
+    #: Files that the next chunk needs over SSH, joined by commas; returned unchanged.
     ssh_extra_filerefs: str = ""
 
     @property
     def run(self) -> RunRef:
-        """Return the run that it belongs to."""
+        """Return the run that the next chunk belongs to."""
         return RunRef(self.actionchain_id, self.epoch)
 
 
@@ -88,13 +88,14 @@ _NUMBERS = frozenset({"actionchain_id", "chunk", "epoch", "next_action_id"})
 
 
 class ResumeFile:
-    """The resume file of one agent, waiting (`path`) or taken (`running`).
+    """The resume file of one agent: waiting (`path`), or taken by the running chunk (`running`).
 
     Args:
         conf_dir: the agent's configuration folder.
-        pki_dir: folder of keys; the HMAC's key is made there when missing, mode 0600.
-        minion: the agent's id, for the commands that errors name.
-        cache_dir: the agent's private folder, where damage is reported; None: nowhere.
+        pki_dir: folder of keys; a missing HMAC key is created there with mode 0600.
+        minion: the agent's id, for the commands in error messages.
+        cache_dir: the agent's private folder, where damage is reported; None: read-only use,
+            damage is not reported and a damaged key is not replaced.
     """
 
     def __init__(
@@ -107,48 +108,53 @@ class ResumeFile:
         self.clear_command = clear_command(minion)
         self._cache_dir = cache_dir
         self.path = conf_dir / "minion.d" / NAME
-        self.running = self.path.with_name(NAME + ".running")
+        self.running = self.path.with_name(NAME + TAKEN)
         self._key_path = pki_dir / "resume.key"
 
     def write(self, point: ResumePoint) -> None:
         """Replace the waiting file, durably.
 
         Raises:
-            OSError: nothing was replaced.
-            LimitError: it would be larger than 64 KiB.
+            OSError: the file could not be written; the old one is unchanged.
+            LimitError: the file would be larger than 64 KiB.
         """
         data = serialise(point, self._key())
         if len(data) > SIZE_LIMIT:
             raise LimitError(f"resume file of {len(data)} bytes; {SIZE_LIMIT} are allowed")
-        # The key may come from a process that was killed before it synced the folder; without its
-        # key the resume file is refused after a power failure.
+        # A process that created the key may have been killed before it synced the folder. If a
+        # power failure loses the key, the resume file is refused after the next boot.
         sync_folder(self._key_path.parent)
         durable_folder(self.path.parent, 0o755)
         write_durable(self.path, data)
 
     def sweep(self) -> None:
-        """Remove what a process that was killed amid a write left; the chains' lock must be held.
+        """Remove temporary files of an interrupted write; the caller holds the chains' lock.
 
         Raises:
-            OSError: it can't be removed.
+            OSError: a temporary file can't be removed.
         """
         for path in left_beside(self.path):
             path.unlink(missing_ok=True)
 
     def waiting(self) -> Optional[ResumePoint]:
-        """Return what the waiting file says, or None without one.
+        """Return the content of the waiting file, or None if there is no file.
 
         Raises:
-            MalformedResumeFileError: it is not a file of this agent; the message names the cure.
+            MalformedResumeFileError: this agent did not write the file, or it is damaged; the
+                message names the command that gives up the chain.
         """
         return self._read(self.path)
 
     def taken(self) -> Optional[ResumePoint]:
-        """Return what the file of the running chunk says, or None without one."""
+        """Return the content of the running chunk's file, or None if there is no file.
+
+        Raises:
+            MalformedResumeFileError: as for `waiting`.
+        """
         return self._read(self.running)
 
     def take(self) -> None:
-        """Rename the waiting file to the running one, durably."""
+        """Rename the waiting file to that of the running chunk, durably."""
         rename_durable(self.path, self.running)
 
     def drop_taken(self) -> None:
@@ -157,10 +163,10 @@ class ResumeFile:
             unlink_durable(self.running)
 
     def clear(self) -> bool:
-        """Remove whatever stands in both places; return whether anything did.
+        """Remove both files, of whatever type they are; return whether any existed.
 
         Raises:
-            CannotRemoveError: the message says why, and what makes it possible.
+            CannotRemoveError: the message gives the reason and the remedy.
         """
         found = [path for path in (self.path, self.running) if os.path.lexists(path)]
         for path in found:
@@ -168,14 +174,14 @@ class ResumeFile:
         return bool(found)
 
     def clear_run(self, run: RunRef) -> bool:
-        """Remove what names *run* or an older run of its chain; return whether anything did.
+        """Remove files that name *run* or an older run of its chain; return whether any did.
 
-        What names no run (a damaged file, a folder) is removed too: no chain can go on with it. A
-        file that names another chain stays, even one without this agent's signature: people decide
-        about it, because here nobody knows that chain.
+        A damaged file or a folder, which names no run, is removed too: no chain can continue with
+        it. A file that names another chain stays, even without this agent's signature: an
+        operator decides about it.
 
         Raises:
-            CannotRemoveError: the message says why, and what makes it possible.
+            CannotRemoveError: the message gives the reason and the remedy.
         """
         removed = False
         for path in (self.path, self.running):
@@ -217,11 +223,11 @@ class ResumeFile:
             key: Optional[bytes] = read_limited(self._key_path, SIZE_LIMIT)
         except FileNotFoundError:
             key = None
-        # A key of one and the same byte is no key: zeros are what damage leaves.
+        # A damaged file often holds only zeros, so a key of one repeated byte is invalid.
         if key is not None and len(key) == KEY_BYTES and len(set(key)) > 1:
             return key
         if key is not None and self._cache_dir is None:
-            # Only looked at: nothing is changed.
+            # Read-only use: the damaged key is not replaced.
             raise MalformedResumeFileError(f"{self._key_path} holds no key")
         if key is not None:
             what = f"it holds no key of {KEY_BYTES} bytes"
@@ -238,7 +244,7 @@ class ResumeFile:
 
 
 def _claimed(path: Path) -> Optional[Tuple[int, int]]:
-    """Return chain and epoch that a file without a right signature names; None: it names none."""
+    """Return (chain, epoch) from a file whose signature is wrong; None if it names no chain."""
     try:
         lines = read_limited(path, SIZE_LIMIT).decode("ascii", "replace").splitlines()
     except (LimitError, OSError):
@@ -264,10 +270,11 @@ def serialise(point: ResumePoint, key: bytes) -> bytes:
 
 
 def parse(data: bytes, key: bytes) -> ResumePoint:
-    """Return what the bytes of a resume file say.
+    """Return the resume point in the bytes of a resume file.
 
     Raises:
-        MalformedResumeFileError: wrong HMAC, unknown, missing or repeated key, wrong type.
+        MalformedResumeFileError: the HMAC is wrong, a key is unknown, missing or repeated, or a
+            value has the wrong type.
     """
     body, mark, tail = data.rpartition(b"hmac: ")
     proof = hmac_sha256(key, body).hex().encode("ascii")

@@ -1,8 +1,8 @@
-"""The few names of Salt's own package that public custom modules import, while they load or run.
+"""Stand-ins for the names of the `salt` package that public custom modules import.
 
-Salt itself is not here: `salt.exceptions` and a small part of `salt.utils` are answered by our own
-code, and only between entering and leaving `salt_names()`, so that nothing else on the host is
-fooled by them.
+They cover `salt.exceptions` and a small part of `salt.utils`. They are importable only inside
+`salt_names()`, while a custom module loads or runs, so that no other code in this process mistakes
+them for Salt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _saved: Dict[str, ModuleType] = {}
 
 @contextmanager
 def salt_names() -> Iterator[None]:
-    """Let `import salt.…` find our names; what was there before comes back at the end."""
+    """Make `import salt.…` find the stand-ins; restore the previous modules at the end."""
     if _depth[0] == 0:
         ours = _modules()
         _saved.update({n: m for n, m in sys.modules.items() if n.partition(".")[0] == "salt"})
@@ -50,7 +50,7 @@ def salt_names() -> Iterator[None]:
 
 
 class SaltException(Exception):  # noqa: N818 - Salt's name
-    """Base of Salt's exceptions, as custom modules know it."""
+    """Base of Salt's exceptions, with the attributes that custom modules use."""
 
     def __init__(self, message: Any = "") -> None:
         super().__init__(message)
@@ -58,11 +58,11 @@ class SaltException(Exception):  # noqa: N818 - Salt's name
 
 
 class SaltInvocationError(SaltException, TypeError):
-    """A function was called wrongly."""
+    """A function was called with wrong arguments."""
 
 
 class MinionError(SaltException):
-    """The minion could not do a thing."""
+    """The minion failed."""
 
 
 class SaltRenderError(SaltException):
@@ -189,7 +189,7 @@ def _yaml() -> Dict[str, Callable[..., Any]]:
 
 
 def _repacked(data: Any, *_: Any, **__: Any) -> Dict[str, Any]:
-    """Return a list of one-key mappings as one mapping."""
+    """Merge a list of one-key mappings into one; an item that is no mapping maps to None."""
     found: Dict[str, Any] = {}
     for item in data or ():
         found.update(item if isinstance(item, Mapping) else {item: None})
@@ -200,7 +200,7 @@ def _serializer(write: Callable[..., str], read: Callable[..., Any]) -> Dict[str
     return {"serialize": write, "deserialize": read, "available": True}
 
 
-#: salt.defaults.exitcodes, by Salt's names.
+#: Content of salt.defaults.exitcodes: (name, exit code).
 _EXIT_CODES = (
     ("EX_OK", 0),
     ("EX_GENERIC", 1),
@@ -254,7 +254,7 @@ _UTILS: Dict[str, Callable[[], Dict[str, Any]]] = {
 
 @functools.cache
 def _modules() -> Dict[str, ModuleType]:
-    """Return our modules by name, each an attribute of the one above it."""
+    """Return the stand-in modules by full name, each set as an attribute of its parent."""
     contents: Dict[str, Dict[str, Any]] = {
         "salt": {"__version__": catena.__version__},
         "salt.defaults": {},

@@ -1,4 +1,4 @@
-"""More of the names below `salt.utils` that public custom modules import; see salt_names."""
+"""More stand-ins for `salt.utils` modules that public custom modules import; see salt_names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Names = Dict[str, Any]
 
 @total_ordering
 class LooseVersion:
-    """A version that compares number by number, and words as words."""
+    """A version that compares its numbers as numbers and its words alphabetically."""
 
     def __init__(self, text: Any = "") -> None:
         self.vstring = str(text)
@@ -104,7 +104,7 @@ def _remove_all(path: str) -> None:
 
 
 def files() -> Names:
-    """Return what `salt.utils.files` has beside fopen."""
+    """Return the names of `salt.utils.files` other than the open functions."""
     return {
         "mkstemp": _mkstemp,
         "set_umask": _umask,
@@ -123,7 +123,7 @@ def _deep_diff(old: Mapping[str, Any], new: Mapping[str, Any], *_: Any, **__: An
 
 
 def compare_dicts(old: Mapping[str, Any], new: Mapping[str, Any]) -> Names:
-    """Return {key: {"old": …, "new": …}} of what differs; "" where one has no such key."""
+    """Return {key: {"old": …, "new": …}} of differing values; "" stands for a missing key."""
     keys = dict.fromkeys((*old, *new))
     return {
         key: {"old": old.get(key, ""), "new": new.get(key, "")}
@@ -193,7 +193,7 @@ def _booted(*_: Any) -> bool:
     return Path("/run/systemd/system").is_dir()
 
 
-#: What stands below `salt.utils`, made when a custom file is loaded.
+#: Makers of the modules below `salt.utils`, by name; called when a custom file is loaded.
 MORE: Mapping[str, Callable[[], Names]] = {
     "dictdiffer": lambda: {"deep_diff": _deep_diff, "recursive_diff": compare_dicts},
     "functools": lambda: {"alias_function": _copied, "namespaced_function": _namespaced},
@@ -232,7 +232,7 @@ MORE: Mapping[str, Callable[[], Names]] = {
 
 
 def versions() -> Names:
-    """Return what `salt.utils.versions` has beside warn_until."""
+    """Return the names of `salt.utils.versions` other than warn_until."""
     return {
         "LooseVersion": LooseVersion,
         "StrictVersion": LooseVersion,

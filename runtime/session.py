@@ -1,8 +1,8 @@
-"""Everything that one job needs, put together: registries, files, grains, pillar, host.
+"""The session of one job: its registries, files, grains, pillar and host.
 
-`remote_session` is for a job process of the agent, `local_session` for `catena call --local` and
-`once`. Pillar is compiled on its first use, so that a job that looks at none costs the master
-nothing.
+A job process of the agent uses `remote_session`; `catena call --local` and `once` use
+`local_session`. Pillar is compiled on first use, so a job that does not use pillar costs the
+master nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from catena.runtime import functions as runtime_functions
 from catena.runtime.host import (
     After,
     AfterKind,
+    AgentHome,
     AgentService,
     BaseHost,
     LocalHost,
     PillarCompiler,
-    Place,
     RemoteHost,
     options,
 )
@@ -35,12 +35,12 @@ from catena.states import functions as state_functions
 __all__ = [
     "After",
     "AfterKind",
+    "AgentHome",
     "AgentService",
     "BaseHost",
+    "JobSession",
     "LocalHost",
-    "Place",
     "RemoteHost",
-    "Session",
     "execution_index",
     "execution_registry",
     "local_session",
@@ -52,7 +52,7 @@ __all__ = [
 
 
 class LazyMapping(Mapping[str, Any]):
-    """A mapping that is loaded when it is first looked into."""
+    """A mapping that is loaded on its first use."""
 
     def __init__(self, load: Callable[[], Mapping[str, Any]]) -> None:
         self._load = load
@@ -60,7 +60,7 @@ class LazyMapping(Mapping[str, Any]):
 
     def _get(self) -> Mapping[str, Any]:
         if self._data is None:
-            # Templates of a local pillar call what they like, also below a state in test mode.
+            # Templates of a local pillar may call any function, even during a state in test mode.
             with unguarded():
                 self._data = self._load()
         return self._data
@@ -79,62 +79,62 @@ class LazyMapping(Mapping[str, Any]):
 
 
 @dataclass(frozen=True)
-class Session:
-    """One job's context and the host that it runs on."""
+class JobSession:
+    """The context of one job and the host that it runs on."""
 
     context: Context
     host: BaseHost
-    #: Of this host's custom files; None where the job is compiled for another host.
+    #: Loader of this host's custom files; None if the job is compiled for another host.
     loader: Optional[Loader] = None
 
     @property
     def own_code_only(self) -> bool:
-        """Whether this job has loaded no custom file; custom grains may be at any time."""
+        """Whether no custom file is loaded and no custom grains exist, which may load any time."""
         loader = self.loader
         return loader is not None and loader.untouched and not loader.files("grains")
 
 
 def remote_session(
-    place: Place,
+    place: AgentHome,
     spec: JobSpec,
     service: AgentService,
     files: FileClient,
     clock: Optional[Clock] = None,
-) -> Session:
+) -> JobSession:
     """Return the session of *spec* in a job process of an agent.
 
     Args:
-        place: where the agent lives; its grains are the agent's.
+        place: the agent's folders, settings and grains.
         spec: the job.
-        service: the agent, behind its socket.
+        service: client of the agent's socket.
         files: the master's files (`fileserver.remote.CachingClient`).
-        clock: the time; the system's by default.
+        clock: source of the time; the system clock by default.
     """
     return session_on(RemoteHost(place, files, service, spec, clock), spec)
 
 
 def local_session(
-    place: Place,
+    place: AgentHome,
     files: FileClient,
     pillar: PillarCompiler,
     spec: Optional[JobSpec] = None,
     watch: Optional[Callable[[str, Dict[str, Any]], None]] = None,
-) -> Session:
+) -> JobSession:
     """Return a session that needs no agent and no master.
 
     Args:
         place: configuration and folders.
         files: the local roots (`fileserver.roots.RootsClient`).
-        pillar: compiles pillar; called on the first use.
-        spec: the job, where there is one.
-        watch: told of each step of progress.
+        pillar: compiles pillar; called on its first use.
+        spec: the job; None outside a job.
+        watch: called with the kind and data of each progress step.
     """
     alone = frozen.replace(place, settings=frozen.replace(place.settings, file_client="local"))
     return session_on(LocalHost(alone, files, pillar, watch), spec)
 
 
 def execution_index() -> Dict[str, str]:
-    """Return where the built-in execution modules are, by name."""
+    """Return the Python module of each built-in execution module, by name before the dot."""
     return {**modules.INDEX, **state_functions.INDEX, **runtime_functions.INDEX}
 
 
@@ -150,15 +150,15 @@ def state_registry() -> Registry:
 
 def session_on(
     host: Any, spec: Optional[JobSpec], rendering: Optional[Rendering] = None
-) -> Session:
+) -> JobSession:
     """Return the session of *spec* on a host of any kind.
 
     Args:
-        host: what `core.context.Host` promises, with `place`, `files` and `job_pillar`.
-        spec: the job, where there is one.
-        rendering: who renders for the host; None: it does so itself.
+        host: a `core.context.Host` with `place`, `files` and `job_pillar`.
+        spec: the job; None outside a job.
+        rendering: renders templates for the host; None: the host renders them itself.
     """
-    place: Place = host.place
+    place: AgentHome = host.place
     settings = place.settings
     loader = Loader(place.extmods)
     context = Context(
@@ -176,4 +176,4 @@ def session_on(
         rendering=rendering,
     )
     loader.bind(context)
-    return Session(context, host, loader)
+    return JobSession(context, host, loader)

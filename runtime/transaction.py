@@ -1,13 +1,14 @@
 """Actions of a transactional system: each changes a snapshot, which the next boot uses.
 
-Such a system's root is read-only. `transactional-update run` makes a snapshot of the root, runs a
-program in it and keeps the snapshot only if the program succeeds. The program here is a small
-helper that hands its root and mount namespace to the job and waits for a verdict; a child of the
-job enters both and applies the action. So the action has all that its job has (the master's files,
-the pillar, what was loaded), and the journal and the resume file stay outside the snapshot.
+The root of a transactional system is read-only. `transactional-update run` creates a snapshot of
+the root, runs a program in it and keeps the snapshot only if the program succeeds. Here the
+program is a small helper: it passes its root and mount namespace to the job and waits for a
+verdict. A child of the job enters both and applies the action. The action therefore can use
+everything of its job: the master's files, the pillar and loaded modules. The journal and the
+resume file stay outside the snapshot.
 
-`--continue` builds each snapshot on the one that the next boot would use: an action sees what the
-actions before it did.
+`--continue` builds each snapshot on the one that the next boot would use, so an action sees the
+changes of the actions before it.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from catena.states.compiler.model import Row
 from catena.states.compiler.parallel import Child, end_all
 
 PROGRAM = "transactional-update"
-#: The options that Salt's transactional_update module gives, too.
+#: The same options as Salt's transactional_update module passes.
 OPTIONS = ("--non-interactive", "--drop-if-no-change", "--no-selfupdate", "--continue", "run")
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
-#: setns(2): a mount namespace.
+#: Flag of setns(2) for a mount namespace.
 _CLONE_NEWNS = 0x00020000
-#: Pause between two looks at whether the program has ended or the job was cancelled, seconds.
+#: Interval of the checks whether the program has ended or the job was cancelled, seconds.
 _LOOK_SECONDS = 0.5
-#: Of the program's output, the last characters are shown in an error.
+#: Maximum number of characters of the program's output in an error; the last ones are shown.
 _SHOWN = 2000
 _KEEP = b"+"
-#: Runs in the snapshot. Fails, so that the snapshot is dropped, unless it is told to succeed: also
-#: when the job that holds the other end was killed.
+#: Source of the helper that runs in the snapshot. Unless it receives `_KEEP`, it exits with 1,
+#: which drops the snapshot; so it does if the job at the other end of the socket was killed.
 _HELPER = """\
 import os, socket, sys
 line = socket.socket(socket.AF_UNIX)
@@ -49,24 +50,24 @@ sys.exit(0 if line.recv(1) == b"+" else 1)
 
 
 def perform(work: Callable[[], Row], cancelled: Callable[[], bool]) -> Row:
-    """Return the row of *work*, done by a child process in a new snapshot.
+    """Run *work* in a child process in a new snapshot; return its row.
 
     The snapshot is kept if the row's result is not False.
 
     Args:
-        work: what changes the host; runs in a copy of this process.
-        cancelled: asked while it runs; ends it.
+        work: changes the host; runs in a forked copy of this process.
+        cancelled: polled while *work* runs; returning True ends the work.
 
     Raises:
-        CommandExecutionError: there is no snapshot, it could not be completed, or the child ended
-            without a row; nothing was kept.
+        CommandExecutionError: the snapshot could not be created or completed, or the child ended
+            without a row; no change was kept.
     """
     with tempfile.TemporaryFile() as output, _listen() as listener:
         program = _start(listener, output)
         try:
             row, fault = _inside(program, listener, work, cancelled)
         finally:
-            # A helper that still waits learns that there is no verdict: the snapshot is dropped.
+            # Closing the socket makes a helper that still waits exit and drop the snapshot.
             listener.close()
             code = program.wait()
         if row is None:
@@ -80,7 +81,7 @@ def perform(work: Callable[[], Row], cancelled: Callable[[], bool]) -> Row:
 
 
 def _listen() -> socket.socket:
-    """Return a listening socket that is reached from every root: its name is in no file system."""
+    """Return a listening socket in the abstract namespace, reachable from every root folder."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(f"\0catena-{secrets.token_hex(16)}")
     listener.listen(4)
@@ -110,7 +111,7 @@ def _inside(
     work: Callable[[], Row],
     cancelled: Callable[[], bool],
 ) -> Tuple[Optional[Row], str]:
-    """Return the row of *work*, or None and why there is none; give the helper its verdict."""
+    """Run *work* in the snapshot and send the helper its verdict; return (row or None, reason)."""
     line = _helper(program, listener, cancelled)
     if line is None:
         return None, "Not done: the job was cancelled" if cancelled() else (
@@ -140,7 +141,7 @@ def _inside(
 def _helper(
     program: subprocess.Popen[bytes], listener: socket.socket, cancelled: Callable[[], bool]
 ) -> Optional[socket.socket]:
-    """Return the connection of the helper; None where the program ended before there was one."""
+    """Return the connection of the helper; None if the program ended first or was cancelled."""
     while program.poll() is None:
         try:
             line, _ = listener.accept()
@@ -157,14 +158,14 @@ def _helper(
 
 
 def _is_ours(line: socket.socket) -> bool:
-    """Return whether our own user is at the other end: anybody may connect to the name."""
+    """Return whether the peer runs as this user; any local user can connect to the socket."""
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return bool(uid == os.geteuid())
 
 
 def _entered(root: int, mounts: int, work: Callable[[], Row]) -> Row:
-    """Do *work* in the helper's root; this process never comes back."""
+    """Do *work* in the helper's root; this process can't leave that root again."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -179,7 +180,7 @@ def _entered(root: int, mounts: int, work: Callable[[], Row]) -> Row:
 
 
 def _tail(output: IO[bytes]) -> str:
-    """Return the end of what the program printed, for an error."""
+    """Return the end of the program's output, formatted for an error."""
     output.seek(0)
     text = output.read().decode("utf-8", "replace").strip()[-_SHOWN:]
     return f":\n{text}" if text else ""

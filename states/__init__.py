@@ -1,4 +1,4 @@
-"""State modules: bring one thing of the host into its wanted state and report changes."""
+"""State modules: bring one resource of the host into its wanted state and report the changes."""
 
 from __future__ import annotations
 

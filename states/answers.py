@@ -1,4 +1,4 @@
-"""Short ways to make a state's result, so that the states read as sentences."""
+"""Constructors of state results: `done`, `would` and `failed`."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from catena.core import frozen
 from catena.core.suggest import nearest
 from catena.core.types import StateResult
 
-#: How alike a wrong argument and a right one must be: `user` does not mean `use_vt`.
+#: Minimum similarity (0 to 1) of a mistyped and a known argument: `user` is no typo of `use_vt`.
 _SLIP = 0.75
 
 
 def done(comment: str, changes: Optional[Mapping[str, Any]] = None) -> StateResult:
-    """Everything is as it should be; *changes* says what had to be changed for that."""
+    """Return success; *changes* says what was changed to reach the wanted state."""
     return StateResult(True, dict(changes or {}), comment)
 
 
 def would(comment: str, changes: Optional[Mapping[str, Any]] = None) -> StateResult:
-    """Test mode: this would change."""
+    """Return the result of test mode for a state that would change something."""
     return StateResult(None, dict(changes or {}), comment)
 
 
 def failed(comment: str, changes: Optional[Mapping[str, Any]] = None) -> StateResult:
-    """It could not be made as it should be."""
+    """Return a failure: the wanted state was not reached."""
     return StateResult(False, dict(changes or {}), comment)
 
 
 def likely_typos(record: type, rest: Mapping[str, Any], what: str) -> Tuple[str, ...]:
-    """Return a warning for each argument that no field has but that looks like one.
+    """Return a warning for each unknown argument whose name resembles a field.
 
-    Salt's open-ended states ignore arguments they do not know, and public formulas rely on it; a
-    near miss of a known name is a mistake all the same.
+    Salt's states with `**kwargs` ignore unknown arguments, and public formulas rely on that.
+    A name that is close to a known one is still a mistake.
     """
     names = [field.name for field in frozen.fields(record)]
     found = []

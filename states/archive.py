@@ -1,4 +1,4 @@
-"""archive.extracted: what an archive holds, below a folder."""
+"""archive.extracted: unpack an archive into a folder."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.paths import absolute
 
 _WITH_VALUE = ("--strip", "--strip-components", "--exclude")
-#: Options of tar that ask for what is the case here anyway.
+#: Options of tar that are ignored because extraction always behaves as they ask.
 _IDLE = (
     "--extract", "--get", "--verbose", "--gzip", "--bzip2", "--xz", "--auto-compress",
     "--same-owner", "--preserve-permissions", "--same-permissions", "--overwrite", "--wildcards",
     "--delay-directory-restore",
 )  # fmt: skip
 _ZIP_LETTERS = re.compile(r"-?[oqj]+\Z")
-#: Letters of tar that say what is the case here anyway.
+#: Short options of tar that are ignored because extraction always behaves as they ask.
 _LETTERS = re.compile(r"-?[xvzjJapf]+\Z")
 
 
@@ -73,15 +73,15 @@ class ExtractOptions:
 
 @dataclass(frozen=True)
 class _Work:
-    """One archive and where it goes."""
+    """One archive and its target folder."""
 
     archive: Archive
     found: List[Member]
     target: Path
-    #: As the person wrote it.
+    #: The address as written in the state.
     source: str
     options: ExtractOptions
-    #: Give everything the owner that the archive names (where this process may).
+    #: Set the owners that the archive names, if this process may do so.
     keep_owner: bool = True
 
     @property
@@ -92,7 +92,7 @@ class _Work:
 
 @dataclass(frozen=True)
 class _TarOptions:
-    """What tar's options, or unzip's, ask for."""
+    """The options of tar or unzip that take effect here."""
 
     strip: int = 0
     exclude: Tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def _tar_options(options: Any, form: str) -> _TarOptions:
     """Return the options of archive.extracted.
 
     Raises:
-        UsageError: an option that extraction does not have here.
+        UsageError: an option is not supported.
     """
     if form == "zip":
         return _zip_options(options)
@@ -142,7 +142,7 @@ def _work(context: Context, target: Path, options: ExtractOptions) -> _Work:
     """Fetch and read the archive.
 
     Raises:
-        CommandExecutionError: it is not there or can't be read.
+        CommandExecutionError: the archive is missing or can't be read.
         UsageError: the arguments make no sense.
     """
     base = sources.FileSource(
@@ -173,7 +173,7 @@ def _rest(base: sources.FileSource) -> Tuple[str, str, Optional[str], bool]:
 
 
 def _bomb(work: _Work) -> str:
-    """Return why the archive may not be extracted right here, or ""."""
+    """Return why the archive may not be extracted into the folder itself, or ""."""
     if not truth(work.options.enforce_toplevel) or work.archive.strip:
         return ""
     kinds = list(top_level(work.found).values())
@@ -187,7 +187,7 @@ def _bomb(work: _Work) -> str:
 
 
 def _state_of(work: _Work) -> Tuple[List[str], List[str]]:
-    """Return (paths that are missing, paths that are of another kind)."""
+    """Return the paths that are missing, and the paths whose file type is another."""
     missing, other = [], []
     for member in work.found:
         path = work.target / member.path
@@ -199,7 +199,7 @@ def _state_of(work: _Work) -> Tuple[List[str], List[str]]:
 
 
 def _ownership(work: _Work, change: bool) -> List[str]:
-    """Return the paths whose owner is not the one wanted; with *change* make it so."""
+    """Return the paths with another owner than wanted; with *change*, set the owner."""
     wanted = Wanted(work.options.user, work.options.group)
     if wanted.user is None and wanted.group is None:
         return []
@@ -218,7 +218,7 @@ def _ownership(work: _Work, change: bool) -> List[str]:
 
 
 def _cleared(work: _Work, others: List[str]) -> List[str]:
-    """Remove what stands in the way, or what `clean` asks for; return it."""
+    """Remove what `clean` or `clean_parent` selects, else *others*; return the paths."""
     options = work.options
     gone = []
     if truth(options.clean_parent) and work.target.exists():
@@ -249,7 +249,7 @@ def _extract(work: _Work, others: List[str], reason: str) -> StateResult:
         truth(work.options.extract_perms),
     )
     if work.options.options:
-        # As tar itself lists them.
+        # Folders end with a slash, as in tar's own listing.
         folders = {member.path for member in work.found if member.kind == "dir"}
         done_paths = [f"{path}/" if path in folders else path for path in done_paths]
     trim = work.options.trim_output
@@ -296,12 +296,12 @@ def _decide(context: Context, work: _Work) -> StateResult:
 
 @state()
 def extracted(context: Context, /, name: str, source: Any = None, **options: Any) -> StateResult:
-    """Make sure that everything in an archive is below the folder *name*.
+    """Extract an archive into the folder *name*, unless its members exist there.
 
     Args:
         context: of the run.
         name: absolute path of the folder.
-        source: address of the archive, or a list of which the first that is there counts.
+        source: address of the archive, or a list from which the first existing one is used.
         options: source_hash, skip_verify, archive_format, password, options (of tar:
             --strip-components), user, group, if_missing, enforce_toplevel, overwrite, clean,
             force, enforce_ownership_on, extract_perms, trim_output, … as in Salt.

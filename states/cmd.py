@@ -1,4 +1,4 @@
-"""cmd.*: commands and scripts as states; each run is a change."""
+"""cmd.*: commands and scripts as states; each execution counts as a change."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from catena.modules.shared.command.run import Ran, run_script
 from catena.modules.shared.command.run import run as run_command
 from catena.states.answers import done, failed, likely_typos, would
 
-#: Compiler keywords that a command needs to see.
+#: Keywords of the compiler that the cmd states receive as arguments too.
 _WANTS = ("runas", "umask", "runas_password")
-#: What a stateful command may say of `changed`.
+#: Values that a stateful command may report as `changed`.
 _YES_OR_NO = ("yes", "no", "true", "false", "on", "off", "1", "0")
 
 
 @dataclass(frozen=True)
 class CommandOptions(RunOptions):
-    """Arguments of the cmd states: those of cmd.run, and how its result is read."""
+    """Arguments of the cmd states: those of cmd.run, and how to interpret the output."""
 
-    #: True, or {test_name: a command for test mode}: the last line says what changed.
+    #: True, or {test_name: command for test mode}: the last line of output reports the changes.
     stateful: Any = False
     ignore_timeout: bool = False
-    #: Folder that becomes the command's root.
+    #: Folder for chroot(2) of the command.
     root: Optional[str] = None
     unless: Any = None
     source: Optional[str] = None
@@ -49,21 +49,21 @@ class CommandOptions(RunOptions):
 
 
 def _test_command(options: CommandOptions) -> Tuple[bool, Optional[str]]:
-    """Return whether the command tells its state itself, and its command for test mode."""
+    """Return whether the command reports its own changes, and its command for test mode."""
     stateful = options.stateful
     if isinstance(stateful, (list, tuple)) and stateful and isinstance(stateful[0], Mapping):
         return True, stateful[0].get("test_name")
-    # Nothing else is stateful in Salt, the text "yes" neither.
+    # As in Salt, only True and a mapping mean stateful; the text "yes" does not.
     return stateful is True, None
 
 
 def _told(text: str) -> Tuple[Dict[str, Any], str]:
-    """Return what a stateful command said, and what it wrote before that.
+    """Return the report of a stateful command, and its output before the report.
 
-    It says it as JSON, or as `changed=yes comment='…'` on its last line.
+    The report is JSON, or a last line such as `changed=yes comment='…'`.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the output is neither.
     """
     before = ""
     try:
@@ -93,7 +93,7 @@ def _pairs(line: str) -> Dict[str, str]:
 
 
 def _reinterpreted(result: StateResult) -> StateResult:
-    """Return the result that a stateful command itself tells."""
+    """Return the result that a stateful command reports itself."""
     ran = result.changes
     out = str(ran.get("stdout") or "")
     if not out:
@@ -110,7 +110,7 @@ def _reinterpreted(result: StateResult) -> StateResult:
 
 
 def _malformed(options: RunOptions) -> str:
-    """Return what is wrong with how it is written, which test mode tells too."""
+    """Return an error for malformed arguments, or ""; test mode reports it too."""
     try:
         environment(options, None)
         parse_umask(options.umask)
@@ -128,7 +128,7 @@ def _refused(options: RunOptions) -> str:
 def _judged(ran: Ran, comment: str, options: CommandOptions) -> StateResult:
     changes = ran.as_dict()
     if truth(options.bg):
-        changes["retcode"] = None  # nobody waits for it
+        changes["retcode"] = None  # a background command has no exit code yet
     if ran.timed_out:
         return StateResult(truth(options.ignore_timeout), changes, f"{comment}, but timed out")
     return StateResult(ran.retcode == 0, changes, comment)
@@ -163,7 +163,7 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
         chosen = replace(chosen, python_shell=False)
     shell = True if chosen.python_shell is None else chosen.python_shell
     try:
-        # In test mode this is the command that the state has for it.
+        # In test mode only the command of `test_name` runs, outside the guard.
         with unguarded() if context.test and test_name else nullcontext():
             tap = _own_output(context)
             ran = run_command(context, line, replace(chosen, python_shell=shell), tap)
@@ -178,7 +178,7 @@ def run(context: Context, /, name: str, **options: Any) -> StateResult:
 
 
 def _own_output(context: Context) -> Optional[OutputTap]:
-    """Return what takes the output of a state's own command while it runs."""
+    """Return the listener that shows a command's output while it runs; None without one."""
     context.host.show_output()
     return context.host.listen()
 
@@ -197,7 +197,7 @@ def script(context: Context, /, name: str, **options: Any) -> StateResult:
 
     Args:
         context: the call's context.
-        name: salt://PATH or path; beside `source` any word, and after it the script's arguments.
+        name: salt://PATH or path; with `source`, any word followed by the script's arguments.
         options: source, args, template, context, defaults, and those of cmd.run.
     """
     chosen, rest = split(CommandOptions, options)
@@ -239,7 +239,7 @@ def wait(context: Context, /, name: str, **options: Any) -> StateResult:
 
 @state()
 def watch(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Run a command only when something that it watches changed (another name of wait)."""
+    """Run a command only when something that it watches changed (an alias of wait)."""
     return done("")
 
 
@@ -259,12 +259,12 @@ def call(
     kws: Optional[Mapping[str, Any]] = None,
     **options: Any,
 ) -> StateResult:
-    """Call a Python function that a `#!py` SLS file hands over.
+    """Call a Python function that a `#!py` SLS file passes.
 
     Args:
         context: the call's context.
         name: free.
-        func: the function; what it returns is the change, and False or 0 a failure.
+        func: the function; its value is reported as the change, False and 0 are failures.
         args: its arguments.
         kws: its keyword arguments.
         options: output_loglevel, hide_output: accepted.

@@ -1,4 +1,4 @@
-"""cron.*: jobs and variables in the tables of cron."""
+"""cron.*: jobs and variables in users' crontabs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.core.types import StateResult
 from catena.modules import cron
 from catena.states.answers import done, failed, would
 
-#: Salt's way to say "the command is the identifier".
+#: Salt's value for "the command is the identifier".
 _BY_COMMAND = False
 
 
@@ -24,13 +24,13 @@ def present(
     context: Context, /, name: str, user: str = "root", identifier: Any = _BY_COMMAND,
     special: Any = None, **options: Any,
 ) -> StateResult:  # fmt: skip
-    """Make sure that a job is in a user's table.
+    """Make sure that a job is in a user's crontab.
 
     Args:
         context: the call's context.
         name: command line.
-        user: whose table.
-        identifier: what the job is found by; the command when not given.
+        user: owner of the crontab.
+        identifier: text that identifies the job; default: the command.
         special: @reboot, @daily, … instead of times.
         options: minute, hour, daymonth, month, dayweek (each "*"), comment, commented.
     """
@@ -65,7 +65,7 @@ def absent(
     context: Context, /, name: str, user: str = "root", identifier: Any = _BY_COMMAND,
     **ignored: Any,
 ) -> StateResult:  # fmt: skip
-    """Make sure that a job is not in a user's table."""
+    """Make sure that a job is not in a user's crontab."""
     try:
         table = cron.load(context, user)
         new = cron.without_job(table, name, _identifier(identifier, name))
@@ -81,13 +81,13 @@ def absent(
 
 @state()
 def env_present(context: Context, name: str, value: Any = "", user: str = "root") -> StateResult:
-    """Make sure that a variable is set in a user's table."""
+    """Make sure that a variable is set in a user's crontab."""
     return _env(context, name, str(value), user)
 
 
 @state()
 def env_absent(context: Context, name: str, user: str = "root") -> StateResult:
-    """Make sure that a variable is not set in a user's table."""
+    """Make sure that a variable is not set in a user's crontab."""
     return _env(context, name, None, user)
 
 

@@ -1,4 +1,4 @@
-"""environ.setenv: environment variables of the run, which its later commands inherit."""
+"""environ.setenv: environment variables of the run; its later commands inherit them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.states.answers import done, failed, would
 
 
 def _wanted(name: str, value: Any) -> Optional[Dict[str, Any]]:
-    """Return what each variable should be (False: gone or empty), or None for a wrong value."""
+    """Return the wanted value by variable (False: unset or empty); None if it is invalid."""
     if isinstance(value, str) or value is False:
         return {name: value}
     if isinstance(value, Mapping):
@@ -23,7 +23,7 @@ def _wanted(name: str, value: Any) -> Optional[Dict[str, Any]]:
 
 
 def _differences(wanted: Mapping[str, Any], false_unsets: bool) -> Dict[str, Optional[str]]:
-    """Return the variables to change with their new values; None: to be unset."""
+    """Return the new values of the variables to change; None means unset."""
     found: Dict[str, Optional[str]] = {}
     for key, value in wanted.items():
         if value is False and false_unsets:
@@ -48,12 +48,12 @@ def setenv(
 
     Args:
         context: of the run.
-        name: the variable, or any text where *value* is a mapping.
-        value: text, False, or a mapping of several.
+        name: the variable, or any text if *value* is a mapping.
+        value: text, False, or a mapping {variable: value}.
         false_unsets: False removes a variable instead of emptying it.
-        clear_all: empty (or remove) every other variable.
-        update_minion: accepted; a job's environment ends with the job.
-        permanent: accepted; it means something on Windows only.
+        clear_all: empty or remove every other variable.
+        update_minion: accepted without effect; a job's environment ends with the job.
+        permanent: accepted without effect; it exists for Windows.
     """
     wanted = _wanted(name, value)
     if wanted is None:

@@ -1,4 +1,4 @@
-"""event.send: an event for the master, as a state."""
+"""event.send: send an event to the master."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def send(
     show_changed: bool = True,
     **kwargs: Any,
 ) -> StateResult:
-    """Fire an event; it is a change each time.
+    """Send an event to the master; each one counts as a change.
 
     Args:
         context: of the run.
         name: the event's tag.
         data: its data.
-        preload: accepted; the master knows who sends.
-        with_env: True, or the names of environment variables to send along.
+        preload: accepted without effect; the master knows the sender.
+        with_env: True, or the names of environment variables to send too.
         with_grains: True, or names of grains.
         with_pillar: True, or names of pillar keys.
         show_changed: show tag and data as the change.
@@ -54,7 +54,7 @@ def send(
 
 @state(name="fire_master")
 def fire_master(context: Context, /, name: str, data: Any = None, **kwargs: Any) -> StateResult:
-    """Fire an event, as `send` does."""
+    """Send an event; an alias of `send`."""
     return send(context, name, data, **kwargs)
 
 

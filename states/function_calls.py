@@ -1,6 +1,6 @@
-"""Execution functions called by states: arguments bound by name, the value judged.
+"""Call execution functions from states: bind arguments by name, decide about success.
 
-Used by `module.run` and `mgrcompat.module_run`; Salt's classic rules of what counts as a failure.
+`module.run` and `mgrcompat.module_run` use it. Salt's classic rules say what is a failure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from catena.core.types import StateResult
 
 log = logger(__name__)
 
-#: Compiler keywords that belong to the called function when they stand below `module.run`.
+#: Keywords of the compiler that `module.run` passes to the called function.
 PASSED_ON = ("creates", "runas", "runas_password", "saltenv", "test", "umask")
-#: How many failed states of a nested run a comment names.
+#: Maximum number of failed states of a nested run in a comment.
 _FAULTS_SHOWN = 5
-#: So many of the last lines of a failed command are shown.
+#: Number of the last output lines of a failed command in a comment.
 _LINES_SHOWN = 3
 
 
@@ -32,9 +32,9 @@ class Bound:
 
     args: Tuple[Any, ...]
     kwargs: Dict[str, Any]
-    #: Given, but not taken by the function.
+    #: Arguments that were given but that the function does not accept.
     ignored: Tuple[str, ...] = ()
-    #: Needed, but not given.
+    #: Required arguments that were not given.
     missing: Tuple[str, ...] = ()
 
 
@@ -56,7 +56,7 @@ def hint(context: Context, name: str) -> str:
 
 
 def bind(function: Plugin, args: List[Any], given: Mapping[str, Any]) -> Bound:
-    """Return how *given* fits *function*: what it does not take is left out and named."""
+    """Return *given* as arguments of *function*; unknown arguments are dropped and listed."""
     accepted, required, open_, many = [], set(), False, False
     for one in function.parameters():
         if one.many:
@@ -77,8 +77,8 @@ def bind(function: Plugin, args: List[Any], given: Mapping[str, Any]) -> Bound:
 def failed(function: Plugin, value: Any) -> bool:
     """Return whether *value* means that the call failed.
 
-    False is a failure, so is a mapping with a retcode other than 0 or with `result: False`
-    anywhere in it; for functions that run states a list (of errors) is one as well.
+    A failure is False, or a mapping that contains a retcode other than 0 or `result: False`.
+    For functions that run states, a list (of errors) is a failure too.
     """
     if isinstance(value, bool):
         return not value
@@ -96,7 +96,7 @@ def _has_false_result(value: Mapping[str, Any]) -> bool:
 
 
 def faults(value: Any) -> Iterator[str]:
-    """Yield what failed in the value of a function that runs states, a text each."""
+    """Yield one text per error or failed state in the value of a function that runs states."""
     if isinstance(value, list):
         yield from (str(text) for text in value)
     elif isinstance(value, Mapping):
@@ -106,7 +106,7 @@ def faults(value: Any) -> Iterator[str]:
 
 
 def _evidence(changes: Any) -> str:
-    """Return what a failed command left: its exit code and the end of what it wrote."""
+    """Return the exit code and the last output lines of a failed command."""
     if not isinstance(changes, Mapping) or not changes.get("retcode"):
         return ""
     written = str(changes.get("stderr") or changes.get("stdout") or "").strip().splitlines()
@@ -114,18 +114,18 @@ def _evidence(changes: Any) -> str:
     return f", exit code {changes['retcode']}{lines}"
 
 
-#: Functions whose output is their value: what they print is seen while they run.
+#: Functions whose value is the output of a command, which is shown while they run.
 SHOWN = frozenset({"cmd.run", "cmd.run_all", "cmd.shell", "cmd.shell_all", "cmd.script"})
 
 
 def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> StateResult:
-    """Call function *name* in the classic way; changes carry its value as `ret`.
+    """Call function *name* as Salt's classic module.run; the change `ret` is its value.
 
     Args:
         context: of the run; in test mode nothing is called.
         name: the function, "module.function".
-        arguments: by name; `args` is a list and `kwargs` a mapping of more; a leading `m_` parts
-            an argument from a keyword of the state (`m_name`).
+        arguments: by name; `args` is a list and `kwargs` a mapping of more. A leading `m_`
+            distinguishes an argument from a keyword of the state (`m_name`).
     """
     function = plugin(context, name)
     if function is None:
@@ -134,7 +134,7 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
         )
     given = {key[2:] if key.startswith("m_") else key: arguments[key] for key in arguments}
     args, kwargs = given.pop("args", None), given.pop("kwargs", None)
-    given.pop("returner", None)  # the master keeps every result
+    given.pop("returner", None)  # without effect: the master stores every result
     if isinstance(kwargs, Mapping):
         given.update(kwargs)
     if not isinstance(args or [], list):
@@ -155,7 +155,7 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
         value = context.call(name, *bound.args, **bound.kwargs)
     except NotFoundError as error:
         return StateResult(False, comment=f"Module function {name}: {error}", warnings=warnings)
-    except Exception as error:  # a function may raise anything: it fails its state
+    except Exception as error:  # a function may raise anything; its state fails
         log.debug("%s failed", name, exc_info=True)
         comment = f"Module function {name} threw an exception. Exception: {told(error)}"
         return StateResult(False, comment=comment, warnings=warnings)

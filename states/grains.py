@@ -1,4 +1,4 @@
-"""grains.*: own grains of this host, kept in its static file."""
+"""grains.*: custom grains of this host, stored in its static file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _set(context: Context, name: str, value: Any, delimiter: str, **more: Any) -
 
 @state()
 def exists(context: Context, name: str, delimiter: str = ":") -> StateResult:
-    """Verify that a grain is there."""
+    """Verify that a grain exists."""
     if _current(context, name, delimiter) is MISSING:
         return failed("Grain does not exist")
     return done("Grain exists")
@@ -41,8 +41,8 @@ def present(
         context: of the run.
         name: name or path of the grain.
         value: its value.
-        delimiter: between the names of a path.
-        force: allow that a value becomes a mapping or list, or the other way round.
+        delimiter: separator of the names in a path.
+        force: allow replacing a plain value by a mapping or list, or the reverse.
     """
     before = _current(context, name, delimiter)
     if before is not MISSING and before == value:
@@ -73,9 +73,9 @@ def absent(
     Args:
         context: of the run.
         name: name or path of the grain.
-        destructive: remove it; else it stays with the value None, as in Salt.
-        delimiter: between the names of a path.
-        force: also when it is a mapping or list.
+        destructive: remove the grain; otherwise it keeps the value None, as in Salt.
+        delimiter: separator of the names in a path.
+        force: also remove a mapping or list.
     """
     before = _current(context, name, delimiter)
     if before is MISSING or (before is None and not destructive):
@@ -103,13 +103,13 @@ def _listed(value: Any) -> List[Any]:
 
 @state(name="list_present")
 def list_present(context: Context, name: str, value: Any, delimiter: str = ":") -> StateResult:
-    """Make sure that a grain is a list with these members.
+    """Make sure that a grain is a list that contains these members.
 
     Args:
         context: of the run.
         name: name or path of the grain.
         value: a member, or a list of them.
-        delimiter: between the names of a path.
+        delimiter: separator of the names in a path.
     """
     before = _current(context, name, delimiter)
     if before is not MISSING and before is not None and not isinstance(before, (list, tuple)):
@@ -129,13 +129,13 @@ def list_present(context: Context, name: str, value: Any, delimiter: str = ":") 
 
 @state(name="list_absent")
 def list_absent(context: Context, name: str, value: Any, delimiter: str = ":") -> StateResult:
-    """Make sure that a grain that is a list lacks these members.
+    """Make sure that a list grain does not contain these members.
 
     Args:
         context: of the run.
         name: name or path of the grain.
         value: a member, or a list of them.
-        delimiter: between the names of a path.
+        delimiter: separator of the names in a path.
     """
     before = _current(context, name, delimiter)
     if before is MISSING or before is None:
@@ -162,14 +162,14 @@ def list_absent(context: Context, name: str, value: Any, delimiter: str = ":") -
 def append(
     context: Context, name: str, value: Any, convert: bool = False, delimiter: str = ":"
 ) -> StateResult:
-    """Add one member to a grain that is a list; *convert* makes a list of one that is none.
+    """Add one member to a list grain; with *convert*, turn a plain value into a list.
 
     Args:
         context: of the run.
         name: name or path of the grain.
-        value: what is added.
-        convert: make a list of a plain value.
-        delimiter: between the names of a path.
+        value: the new member.
+        convert: turn a plain value into a list first.
+        delimiter: separator of the names in a path.
     """
     before = _current(context, name, delimiter)
     if before is MISSING or before is None:

@@ -16,7 +16,7 @@ from catena.states.answers import done, failed, would
 
 @dataclass(frozen=True)
 class Members:
-    """What group.present asks of a group."""
+    """The members that group.present requires."""
 
     gid: Any = None
     members: Any = None
@@ -25,10 +25,10 @@ class Members:
 
 
 def differences(found: accounts.Group, given: Members) -> Dict[str, Any]:
-    """Return what the group lacks of what is asked for, by argument.
+    """Return the wanted values that differ from the group's, by argument.
 
     Raises:
-        UsageError: `members` together with addusers or delusers, or one user in both of these.
+        UsageError: `members` with addusers or delusers, or a user in both of the latter.
     """
     gid, members = given.gid, given.members
     addusers, delusers = given.addusers, given.delusers
@@ -74,18 +74,18 @@ def present(
     non_unique: bool = False,
     local: bool = False,
 ) -> StateResult:
-    """Make sure that a group exists, with this number and these members.
+    """Make sure that a group exists, with this gid and these members.
 
     Args:
         context: the call's context.
         name: its name.
-        gid: its number.
-        system: take a new group's number from the system's range.
-        addusers: users who must be members, whoever else is.
+        gid: the numeric id.
+        system: take a new group's gid from the range of system groups.
+        addusers: users who must be members; others may be too.
         delusers: users who must not be members.
-        members: exactly these are members.
-        non_unique: the number may be another group's too.
-        local: accepted; only local groups are changed anyway.
+        members: the exact list of members.
+        non_unique: allow a gid that another group has.
+        local: accepted without effect; only local groups are changed.
     """
     given = Members(gid, members, addusers, delusers)
     try:
@@ -125,7 +125,7 @@ def _update(context: Context, found: accounts.Group, given: Members) -> StateRes
 
 @state()
 def absent(context: Context, name: str, local: bool = False) -> StateResult:
-    """Make sure that there is no such group."""
+    """Make sure that a group does not exist."""
     if name not in accounts.read().groups:
         return done("Group not present")
     if context.test:

@@ -1,4 +1,4 @@
-"""host.*: names and addresses in the hosts file."""
+"""host.*: names and addresses in /etc/hosts."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def present(
 
 @dataclass
 class _Plan:
-    """What host.present comes to, gathered address by address."""
+    """The result of host.present, collected address by address."""
 
     lines: List[hosts.HostsLine]
-    #: Take the name away from other addresses.
+    #: Remove the name from other addresses.
     clean: bool
     comments: List[str] = field(default_factory=list)
     warnings: List[str] = field(default_factory=list)
@@ -57,7 +57,7 @@ class _Plan:
     removed: Dict[str, List[str]] = field(default_factory=dict)
 
     def add(self, context: Context, address: str, name: str, names: List[str]) -> None:
-        """Give *address* the names that it lacks."""
+        """Add the missing names to *address*."""
         have = hosts.addresses_of(self.lines).get(address, [])
         if all(one in have for one in names):
             self.comments.append(f"Host {name} ({address}) already present")
@@ -71,7 +71,7 @@ class _Plan:
         )
 
     def look_at_other(self, address: str, name: str, names: List[str]) -> None:
-        """Remove the names from an address that is not wanted, or tell that it has them."""
+        """Remove the names from another address if `clean` is set, otherwise report them."""
         if not set(names) & set(hosts.addresses_of(self.lines)[address]):
             return
         if self.clean:
@@ -85,7 +85,7 @@ class _Plan:
 def _to_note(
     lines: List[hosts.HostsLine], wanted: List[str], comment: str
 ) -> Dict[str, List[str]]:
-    """Return the addresses whose lines lack the comment."""
+    """Return the addresses whose lines lack the wanted comment."""
     if not comment:
         return {}
     have = {line.ip: line.comment.strip() for line in lines if line.ip}

@@ -13,19 +13,19 @@ from catena.modules.shared.arguments import truth
 from catena.modules.shared.ini_text import IniText
 from catena.states.answers import done, failed, would
 
-#: Edits the file in memory; returns the changes and, for test mode, a sentence for each.
+#: Edits the text in memory; returns the changes, and one sentence per change for test mode.
 Edit = Callable[[IniText], Tuple[Dict[str, Any], List[str]]]
 
 
 def _edited(context: Context, name: str, separator: str, edit: Edit) -> StateResult:
-    """Do *edit* to the file *name*, or in test mode say what it would do."""
+    """Apply *edit* to the file *name*, or in test mode report what it would change."""
     try:
         ini = read(name, separator)
         changes, sentences = edit(ini)
         if not changes:
             return done("No anomaly detected")
         if context.test:
-            # Without changes, as in Salt (behaviour 48).
+            # As in Salt, test mode reports no changes here (behaviour 48).
             return would("".join(f"{sentence}\n" for sentence in sentences))
         write(name, ini)
     except (CommandExecutionError, UsageError) as problem:
@@ -38,10 +38,10 @@ def _where(section: str) -> str:
 
 
 def _pairs(sections: Any) -> List[Tuple[str, List[str]]]:
-    """Return (section, option names) of `sections`; plain names belong to no section.
+    """Return (section, option names) pairs of `sections`; plain names belong to no section.
 
     Raises:
-        UsageError: it is neither a mapping nor a list.
+        UsageError: *sections* is neither a mapping nor a list.
     """
     if isinstance(sections, Mapping):
         found = []
@@ -65,15 +65,15 @@ def options_present(
     strict: bool = False,
     encoding: Optional[str] = None,
 ) -> StateResult:
-    """Set options of an INI file, which is made where it is missing.
+    """Set options of an INI file, which is created if it is missing.
 
     Args:
         context: of the run.
         name: absolute path.
         sections: {section: {option: value}}; a plain value belongs to no section.
-        separator: between an option and its value.
+        separator: text between an option and its value.
         strict: remove the other options of these sections.
-        encoding: accepted; the file is UTF-8.
+        encoding: accepted without effect; the file is UTF-8.
     """
 
     def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
@@ -97,7 +97,7 @@ def options_present(
 
 
 def _sentences(wanted: Mapping[str, Any], set_here: Mapping[str, Any]) -> List[str]:
-    """Return a sentence for each option that is set, in the order written."""
+    """Return a sentence per option to set, in the order of the SLS file."""
     found = []
     for section, options in wanted.items():
         if isinstance(options, Mapping):
@@ -108,7 +108,7 @@ def _sentences(wanted: Mapping[str, Any], set_here: Mapping[str, Any]) -> List[s
 
 
 def _changed(change: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the changed options of a section, which may be new as a whole."""
+    """Return the changed options of a section, which may be a new one."""
     if not change:
         return {}
     after = change.get("after")
@@ -116,10 +116,10 @@ def _changed(change: Optional[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _stripped(ini: IniText, wanted: Mapping[str, Any]) -> List[Tuple[str, str, Any]]:
-    """Remove what `strict` leaves no room for.
+    """Remove the options and sections that `strict` forbids.
 
     Returns:
-        (section, option, its value), and (section, "", its options) for a whole section.
+        (section, option, value) for an option, (section, "", its options) for a whole section.
     """
     gone: List[Tuple[str, str, Any]] = []
     for section in ini.sections():
@@ -141,7 +141,7 @@ def options_absent(
     separator: str = "=",
     encoding: Optional[str] = None,
 ) -> StateResult:
-    """Remove options of an INI file: {section: [option, …]}, or a list of those of no section."""
+    """Remove options of an INI file: {section: [option, …]}, or a list for those of no section."""
 
     def edit(ini: IniText) -> Tuple[Dict[str, Any], List[str]]:
         changes: Dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Uyuni's `mgrcompat.module_run`: the state that every action of a chain is written as.
+"""Uyuni's `mgrcompat.module_run`: each action of a chain is written as this state.
 
-Its form is that of the chunk files (`name` is the function, its arguments stand beside it), and
-always classic, whatever the minion's settings say of `module.run`.
+As in chunk files, `name` is the function and its arguments are keys beside it. This classic form
+applies regardless of the minion's settings for `module.run`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def module_run(context: Context, /, name: str, **arguments: Any) -> StateResult:
     Args:
         context: of the run.
         name: the function, such as `state.apply` or `system.reboot`.
-        arguments: its arguments by name; `kwargs`, a mapping, holds more of them.
+        arguments: its arguments by name; the mapping `kwargs` holds more of them.
 
     Returns:
-        Changes {"ret": value of the function}; failed when the value says so: False, a retcode
-        other than 0, errors or a failed state of a nested state run.
+        Changes {"ret": value of the function}. The state fails if the value is False, or has a
+        retcode other than 0, errors, or a failed state of a nested run.
     """
     return run_named(context, name, arguments)

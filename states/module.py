@@ -1,4 +1,4 @@
-"""Execution functions as states, in Salt's both ways of writing."""
+"""module.run: call execution functions, in both of Salt's notations."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from catena.states.function_calls import (
 def run(context: Context, /, name: str, **arguments: Any) -> StateResult:
     """Call execution functions.
 
-    Two ways of writing are told apart by the dot in an argument's name: `- file.touch: [...]`
-    calls each named function in turn; otherwise *name* is the function and the arguments are its
-    own (`mgrcompat.module_run` says more).
+    A dot in an argument's name selects the notation: `- file.touch: [...]` calls each named
+    function in turn. Otherwise *name* is the function and the arguments are its own
+    (see `mgrcompat.module_run`).
     """
     calls = {key: value for key, value in arguments.items() if "." in key}
     if not calls:
@@ -84,7 +84,7 @@ def _call(context: Context, name: str, written: Any) -> Tuple[bool, Any]:
 
 
 def _arguments(written: Any) -> Tuple[List[Any], Dict[str, Any]]:
-    """Return a call's arguments: list items are positional, one-key mappings are named."""
+    """Return (positional, named) arguments: one-key mappings of the list are the named ones."""
     args: List[Any] = []
     kwargs: Dict[str, Any] = {}
     if isinstance(written, Mapping):

@@ -1,4 +1,4 @@
-"""pkg.*: packages are there, in the version that is wanted, or are not."""
+"""pkg.*: installed, removed, held and upgraded packages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from catena.modules.pkg.functions import normalize_name, provider, satisfies, wa
 from catena.modules.pkg.provider import WantedPackage
 from catena.modules.shared.arguments import truth
 
-#: The repositories' indexes are fetched once in a run, whoever asks (Salt's mod_init).
+#: Key in the run's scratch data: indexes are fetched once per run, as in Salt's mod_init.
 _FRESH = "pkg.refreshed"
 
 
 def _refresh(context: Context, asked: Optional[bool]) -> bool:
-    """Return whether this state is the one of its run that has to fetch the indexes.
+    """Return whether this state has to fetch the indexes of repositories for its run.
 
-    In test mode none has: what would change is told from the indexes that are there.
+    In test mode no state fetches them: the prediction uses the existing indexes.
     """
     if context.test or not truth(asked) or context.scratch.get(_FRESH):
         return False
@@ -48,15 +48,15 @@ def installed(
     context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None,
     sources: Any = None, refresh: Optional[bool] = None, **options: Any,
 ) -> StateResult:  # fmt: skip
-    """The packages are installed, in the versions that are named.
+    """Install packages, in the given versions.
 
     Args:
-        context: the host.
-        name: the package, unless *pkgs* or *sources* name some.
-        version: a version, one with `*`, an operator and a version, or "latest".
+        context: the call's context.
+        name: the package, unless *pkgs* or *sources* are given.
+        version: a version, a pattern with `*`, an operator and a version, or "latest".
         pkgs: list of names and of {name: version}.
         sources: list of {name: salt:// address or file}.
-        refresh: fetch the repositories' indexes first (once in a run).
+        refresh: fetch the repositories' indexes first (once per run).
         options: fromrepo, skip_verify, install_recommends, hold, as pkg.install.
     """
     if version == "latest":
@@ -94,8 +94,8 @@ def _named(
 ) -> List[WantedPackage]:
     """Return the packages that a state names.
 
-    A package of this host's own architecture is listed by its bare name, and is looked for by it:
-    `bash:amd64` is bash on amd64, `bash.x86_64` is bash on x86_64.
+    Package managers list a package of the host's own architecture without the architecture, so
+    it is removed from the name: `bash:amd64` is bash on amd64, `bash.x86_64` is bash on x86_64.
     """
     found = wanted_packages(name, pkgs, version)
     return [WantedPackage(normalize_name(context, item.name), item.version) for item in found]
@@ -117,7 +117,7 @@ def _with_hold(
     wanted: Sequence[WantedPackage],
     options: Mapping[str, Any],
 ) -> StateResult:
-    """Return *result* after holding or releasing the packages, where `hold` asks for it."""
+    """Hold or release the packages if `hold` is given; return *result* with the changes."""
     hold = options.get("hold")
     if hold is None:
         return result
@@ -132,7 +132,7 @@ def _with_hold(
 def _foretold_hold(
     context: Context, result: StateResult, names: Sequence[str], on: bool
 ) -> StateResult:
-    """Return *result* with what the run would do about holding the packages."""
+    """Return *result* with the holds that a real run would change (test mode)."""
     held = set(context.call("pkg.list_holds"))
     todo = [found for found in names if (found in held) is not on]
     if not todo:
@@ -151,7 +151,7 @@ def latest(
     refresh: Optional[bool] = None,
     **options: Any,
 ) -> StateResult:
-    """The packages are installed in the newest version that the repositories offer."""
+    """Install packages in the newest version that the repositories offer."""
     tool = provider(context)
     names = [item.name for item in _named(context, name, pkgs)]
     if _refresh(context, True if refresh is None else refresh):
@@ -220,7 +220,7 @@ def _gone(
 def removed(
     context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
 ) -> StateResult:
-    """The packages are not installed (or not in the version that is named)."""
+    """Remove packages, or one version of them."""
     return _gone(context, name, pkgs, version, purge=False)
 
 
@@ -228,7 +228,7 @@ def removed(
 def purged(
     context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None, **_: Any
 ) -> StateResult:
-    """The packages are not installed, and their configuration is gone too."""
+    """Remove packages together with their configuration."""
     return _gone(context, name, pkgs, version, purge=True)
 
 
@@ -236,7 +236,7 @@ def purged(
 def uptodate(
     context: Context, /, name: str, refresh: Optional[bool] = None, **options: Any
 ) -> StateResult:
-    """Every installed package is in its newest version."""
+    """Upgrade every installed package to its newest version."""
     fresh = _refresh(context, True if refresh is None else refresh)
     upgrades: Dict[str, str] = context.call("pkg.list_upgrades", refresh=fresh)
     if not upgrades:
@@ -270,13 +270,13 @@ def _hold_state(context: Context, names: Tuple[str, ...], on: bool) -> StateResu
 
 @state()
 def held(context: Context, /, name: str, pkgs: Any = None, **_: Any) -> StateResult:
-    """The packages keep their version."""
+    """Hold packages at their version."""
     return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), True)
 
 
 @state()
 def unheld(context: Context, /, name: str, pkgs: Any = None, **_: Any) -> StateResult:
-    """The packages may change their version."""
+    """Release held packages."""
     return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), False)
 
 
@@ -290,7 +290,7 @@ _BY_NAME: Dict[str, Callable[..., StateResult]] = {
 
 @state()
 def mod_watch(context: Context, /, name: str, sfun: str = "", **options: Any) -> StateResult:
-    """Do the state again because something watched has changed."""
+    """Run the state again because something watched has changed."""
     given = {key: value for key, value in options.items() if key != "__reqs__"}
     if sfun in _BY_NAME:
         return _BY_NAME[sfun](context, name, **given)
@@ -301,16 +301,16 @@ def mod_watch(context: Context, /, name: str, sfun: str = "", **options: Any) ->
 def mod_aggregate(
     context: Context, low: Dict[str, Any], chunks: Iterable[Dict[str, Any]], running: Any
 ) -> Dict[str, Any]:
-    """Let one state handle the packages of others in a single transaction.
+    """Combine the packages of several states into one transaction (`aggregate`).
 
-    Joined are states of the same function and repository that hold nothing; those that name files
-    (`sources`) and those that name packages stay apart.
+    Only states with the same function and repository and without `hold` are combined. States that
+    name files (`sources`) are not combined with states that name packages.
 
     Args:
-        context: the host.
-        low: low chunk of the state that joins; its `pkgs` or `sources` are set.
-        chunks: low chunks that may be joined; those that are get the mark `__agg__`.
-        running: rows of the states that ran, by key; those are left out.
+        context: the call's context.
+        low: low chunk of the state that does the work; its `pkgs` or `sources` are set.
+        chunks: low chunks that may be combined; combined ones get the mark `__agg__`.
+        running: rows of the states that ran, by key; those states are skipped.
     """
     if low["fun"] not in _BY_NAME:
         return low
@@ -319,7 +319,7 @@ def mod_aggregate(
     if joined:
         items = [item for chunk in (low, *joined) for item in _asked(chunk, kind)]
         low[kind] = [item for place, item in enumerate(items) if item not in items[:place]]
-        # It stands in `pkgs` now, with the name.
+        # `pkgs` now contains the version together with the name.
         low.pop("version", None)
     for chunk in joined:
         chunk["__agg__"] = True
@@ -334,7 +334,7 @@ def _joins(chunk: Mapping[str, Any], low: Mapping[str, Any], running: Any) -> bo
 
 
 def _asked(chunk: Mapping[str, Any], kind: str) -> List[Any]:
-    """Return what a chunk names, as entries of `pkgs` or `sources`."""
+    """Return the packages of a chunk as entries of `pkgs` or `sources`."""
     listed = chunk.get(kind)
     if listed:
         return list(listed) if isinstance(listed, list) else [listed]

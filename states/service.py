@@ -1,4 +1,4 @@
-"""service.*: a service runs or does not, now and after a boot."""
+"""service.*: running, stopped, enabled and masked services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _absent(name: str) -> StateResult:
 
 
 def _boot(context: Context, name: str, enable: Optional[bool], test: bool) -> Dict[str, Any]:
-    """Bring the boot setting to *enable*; return {name: setting} where it was another."""
+    """Enable or disable the service at boot; return {name: setting} if that changed."""
     if enable is None or bool(context.call("service.enabled", name)) == enable:
         return {}
     if not test:
@@ -26,9 +26,9 @@ def _boot(context: Context, name: str, enable: Optional[bool], test: bool) -> Di
 def _reach(
     context: Context, name: str, run: bool, enable: Optional[bool], options: Dict[str, Any]
 ) -> StateResult:
-    """Bring a service to running or dead; what both states share."""
+    """Start or stop a service, for the states running and dead."""
     if not context.call("service.available", name):
-        # What is not there can't run, which is all that `dead` asks for.
+        # A service that does not exist satisfies `dead`, because it can't run.
         return StateResult(True, comment=f"The named service {name} is not available") \
             if not run else _absent(name)  # fmt: skip
     runs = bool(context.call("service.status", name))
@@ -60,14 +60,14 @@ def _reach(
 def running(
     context: Context, /, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
 ) -> StateResult:
-    """The service runs; with *enable*, also after a boot (or not).
+    """Make sure that a service runs; *enable* decides about the start at boot.
 
     Args:
-        context: the host.
+        context: the call's context.
         name: the service.
-        enable: start at boot, do not, or leave it.
-        sig: accepted for Salt's sake; systemd and init scripts know better than a process name.
-        options: unmask (true: take a mask away first); no_block, init_delay have no effect.
+        enable: True starts it at boot, False does not, None keeps the setting.
+        sig: accepted without effect; systemd and init scripts report the status.
+        options: unmask (true: unmask the service first); no_block and init_delay have no effect.
     """
     return _reach(context, name, True, enable, options)
 
@@ -76,7 +76,7 @@ def running(
 def dead(
     context: Context, /, name: str, enable: Optional[bool] = None, sig: Any = None, **options: Any
 ) -> StateResult:
-    """The service does not run; with *enable*, it starts at boot (or not)."""
+    """Make sure that a service does not run; *enable* decides about the start at boot."""
     return _reach(context, name, False, enable, options)
 
 
@@ -96,13 +96,13 @@ def _at_boot(context: Context, name: str, enable: bool) -> StateResult:
 
 @state()
 def enabled(context: Context, name: str) -> StateResult:
-    """The service starts at boot."""
+    """Make sure that a service starts at boot."""
     return _at_boot(context, name, True)
 
 
 @state()
 def disabled(context: Context, name: str) -> StateResult:
-    """The service does not start at boot."""
+    """Make sure that a service does not start at boot."""
     return _at_boot(context, name, False)
 
 
@@ -119,13 +119,13 @@ def _mask(context: Context, name: str, on: bool) -> StateResult:
 
 @state()
 def masked(context: Context, name: str) -> StateResult:
-    """The service can't be started at all."""
+    """Mask a service, so that it can't be started."""
     return _mask(context, name, True)
 
 
 @state()
 def unmasked(context: Context, name: str) -> StateResult:
-    """The service is not masked."""
+    """Unmask a service."""
     return _mask(context, name, False)
 
 
@@ -133,7 +133,7 @@ def unmasked(context: Context, name: str) -> StateResult:
 def mod_watch(
     context: Context, /, name: str, sfun: str = "running", **options: Any
 ) -> StateResult:
-    """What a watched change does: restart (or reload, full_restart) a service that runs."""
+    """Restart (or reload, full_restart) a running service: something watched has changed."""
     runs = bool(context.call("service.status", name))
     if sfun == "dead":
         verb = "stop" if runs else ""

@@ -1,4 +1,4 @@
-"""stateconf.*: states that do nothing; the stateconf renderer reads their arguments."""
+"""stateconf.*: no-op states whose arguments the stateconf renderer reads."""
 
 from __future__ import annotations
 

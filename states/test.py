@@ -1,4 +1,4 @@
-"""States that do nothing but answer, to try requisites and templates with."""
+"""test.*: states that change nothing, for tests of requisites and templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def succeed_without_changes(context: Context, /, name: str, **kwargs: Any) -> St
 
 @state()
 def succeed_with_changes(context: Context, /, name: str, **kwargs: Any) -> StateResult:
-    """Succeed and pretend a change."""
+    """Succeed and report a change that did not happen."""
     if context.test:
         return StateResult(None, _CHANGES, f"{_NOT_TESTING} successful with changes")
     return StateResult(True, _CHANGES, str(kwargs.get("comment", "Success!")))
@@ -44,7 +44,7 @@ def fail_without_changes(context: Context, /, name: str, **kwargs: Any) -> State
 
 @state()
 def fail_with_changes(context: Context, /, name: str, **kwargs: Any) -> StateResult:
-    """Fail and pretend a change."""
+    """Fail and report a change that did not happen."""
     if context.test:
         return StateResult(None, _CHANGES, f"{_NOT_TESTING} failed with changes")
     return StateResult(False, _CHANGES, str(kwargs.get("comment", "Failure!")))
@@ -59,13 +59,13 @@ def configurable_test_state(
     comment: str = "",
     warnings: Union[str, Sequence[str], None] = None,
 ) -> StateResult:
-    """Answer as told.
+    """Return the result that the arguments describe.
 
     Args:
         context: of the run.
-        name: free.
-        changes: pretend a change; "Random" lets chance decide.
-        result: True or False; "Random" lets chance decide.
+        name: any text.
+        changes: report a change; "Random" decides randomly.
+        result: True or False; "Random" decides randomly.
         comment: the comment.
         warnings: a warning, or a list of them.
 
@@ -111,16 +111,16 @@ def check_pillar(
     present: Union[str, List[str], None] = None,
     **typed: Union[str, List[str]],
 ) -> StateResult:
-    """Fail unless pillar has these keys, of these types.
+    """Fail unless the pillar has these keys with values of these types.
 
     Args:
-        context: its pillar is looked at.
-        name: free.
-        present: keys (with colons for depth) that must exist.
+        context: provides the pillar.
+        name: any text.
+        present: keys (with colons between levels) that must exist.
         typed: keys by type: boolean, integer, string, listing, dictionary.
 
     Raises:
-        UsageError: a type that it does not know.
+        UsageError: a type is unknown.
     """
     faults = [
         f'Pillar key "{key}" is missing.'
@@ -175,7 +175,7 @@ def mod_watch(
     __reqs__: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = None,
     **kwargs: Any,
 ) -> StateResult:
-    """Answer that something watched has changed."""
+    """Report that something watched has changed."""
     sources = [
         f"{source['state']}: {source['__id__']}" for source in (__reqs__ or {}).get("watch", ())
     ]

@@ -70,10 +70,10 @@ class UserOptions:
 
 
 def wanted_gid(known: accounts.Accounts, name: str, options: UserOptions) -> Optional[int]:
-    """Return the number of the primary group that is asked for; None: none is.
+    """Return the gid of the wanted primary group; None if none is given.
 
     Raises:
-        UsageError: there is no such group.
+        UsageError: the group does not exist.
     """
     gid = name if truth(options.gid_from_name) and options.gid is None else options.gid
     if gid in (None, ""):
@@ -86,10 +86,10 @@ def wanted_gid(known: accounts.Accounts, name: str, options: UserOptions) -> Opt
 
 
 def wanted_groups(known: accounts.Accounts, options: UserOptions) -> Optional[List[str]]:
-    """Return the supplementary groups asked for; None where none is named.
+    """Return the wanted supplementary groups; None if none are given.
 
     Raises:
-        UsageError: one that is not optional does not exist.
+        UsageError: a group that is not optional does not exist.
     """
     if options.groups is None and options.optional_groups is None:
         return None
@@ -104,7 +104,7 @@ def wanted_groups(known: accounts.Accounts, options: UserOptions) -> Optional[Li
 def differences(
     found: accounts.User, options: UserOptions, gid: Optional[int], groups: Optional[List[str]]
 ) -> Dict[str, Any]:
-    """Return what the user lacks of what is asked for, by attribute, in the order to apply it."""
+    """Return the wanted values that differ from the user's, in the order to apply them."""
     told = found.as_dict()
     lacking: Dict[str, Any] = {}
     if options.uid not in (None, "") and int(options.uid) != found.uid:
@@ -135,7 +135,7 @@ def _primary(found: accounts.User) -> set[str]:
 
 
 def _shadow_differences(context: Context, name: str, options: UserOptions) -> Dict[str, Any]:
-    """Return what the shadow entry lacks; nothing where it can't be read."""
+    """Return the wanted values that differ from the shadow entry; {} if it can't be read."""
     wanted = {key: getattr(options, key) for key in _AGEING if getattr(options, key) is not None}
     password = options.password if truth(options.enforce_password) else None
     if not wanted and password is None and not truth(options.empty_password):
@@ -176,7 +176,7 @@ def _apply(context: Context, name: str, lacking: Dict[str, Any], options: UserOp
 def _shown(
     lacking: Dict[str, Any], options: UserOptions, have: Sequence[str] = ()
 ) -> Dict[str, Any]:
-    """Return the changes as Salt tells them: passwords hidden, groups in full."""
+    """Return the changes as Salt reports them: passwords hidden, groups in full."""
     shown: Dict[str, Any] = {}
     for key, value in lacking.items():
         if key in ("password", "empty_password"):
@@ -189,7 +189,7 @@ def _shown(
 
 
 def _refused(found: accounts.User, lacking: Dict[str, Any], options: UserOptions) -> str:
-    """Return why a change of numbers is not made, or ""."""
+    """Return why a change of uid or gid is not allowed, or ""."""
     if "uid" in lacking and not truth(options.allow_uid_change):
         return (
             f"Changing uid ({found.uid} -> {lacking['uid']}) not permitted, set allow_uid_change"
@@ -237,17 +237,17 @@ def _update(
 
 
 def _hashed(context: Context, name: str, known: bool, options: UserOptions) -> UserOptions:
-    """Return the options with the password as a hash: the present one where it fits.
+    """Return the options with the password hashed; keep the current hash if it matches.
 
     Raises:
-        CommandExecutionError: nothing here can hash passwords.
+        CommandExecutionError: this host has no way to hash passwords.
     """
     if options.password is None or not truth(options.hash_password):
         return options
     present = str(context.call("shadow.info", name)["passwd"]) if known else ""
     password, parts = str(options.password), present.split("$")
     if len(parts) == 4 and parts[1] == "6":
-        # With the salt of the present hash it is the same, or the password is another.
+        # With the salt of the current hash, an equal password gives an equal hash.
         if crypted(context, password, parts[2]) == present:
             return replace(options, password=present)
     return replace(options, password=crypted(context, password))
@@ -261,7 +261,7 @@ def present(context: Context, /, name: str, **options: Any) -> StateResult:
         context: the call's context.
         name: login name.
         options: uid, gid (name or number), groups, optional_groups, remove_groups, home,
-            createhome, password (a hash, or with hash_password as it is typed), enforce_password,
+            createhome, password (a hash; with hash_password, plain text), enforce_password,
             empty_password, shell, system, fullname, roomnumber, workphone, homephone, other,
             usergroup, unique, expire, mindays, maxdays, warndays, inactdays, date,
             allow_uid_change, allow_gid_change, … as in Salt.
@@ -276,7 +276,7 @@ def present(context: Context, /, name: str, **options: Any) -> StateResult:
         try:
             gid, groups = wanted_gid(known, name, chosen), wanted_groups(known, chosen)
         except UsageError as problem:
-            # In test mode the state that would make the group has not made it.
+            # In test mode an earlier state that would create the group has not created it.
             return would(str(problem)) if context.test else failed(str(problem))
         if found is None:
             result = _add(context, name, chosen, gid, groups)
@@ -289,7 +289,7 @@ def present(context: Context, /, name: str, **options: Any) -> StateResult:
 
 @state()
 def absent(context: Context, name: str, purge: bool = False, force: bool = False) -> StateResult:
-    """Make sure that there is no such user; *purge* removes the home folder too."""
+    """Make sure that a user does not exist; *purge* also removes the home folder."""
     if name not in accounts.read().users:
         return done(f"User {name} is not present")
     if context.test:

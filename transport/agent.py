@@ -1,9 +1,9 @@
 """The minion's side of the sockets, for one poll loop (no asyncio, no threads of ours).
 
-First the enrol socket, until there is trust in both directions; then the control socket, and the
-bulk socket while there is something for it. Each connection is a new ZeroMQ socket: libzmq itself
-never tries again after some refusals, keeps a name's old address, and keeps its traffic keys. When
-to try, ping and give up is decided in `reconnect.py`, whom to trust in `enrolment.py`.
+The link uses the enrol socket until both sides trust each other's keys, then the control socket,
+and the bulk socket while it is needed. Each connection is a new ZeroMQ socket, because libzmq
+itself never retries after some refusals, keeps the old address of a name, and keeps its traffic
+keys. `reconnect.py` decides when to try, ping and give up; `enrolment.py` decides whom to trust.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ import math
 import os
 from typing import Any, Callable, Dict, FrozenSet, List, Optional, Union
 
-import zmq
-
 from catena.core.config.minion import PORT
 from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
 from catena.transport import keys as keystore
 from catena.transport import wire
 from catena.transport.channel import DOWN, KEYS_REFUSED, UP, Channel, Remote, outgoing
-from catena.transport.enrolment import Applicant, Enrolment, EnrolState, Next, Trusted, TrustStore
+from catena.transport.enrolment import (
+    Applicant,
+    Enrolment,
+    EnrolOutcome,
+    EnrolState,
+    Trusted,
+    TrustStore,
+)
 from catena.transport.keys import BOOTSTRAP, KeyPair
 from catena.transport.messages import (
     Envelope,
@@ -34,9 +39,16 @@ from catena.transport.messages import (
     Welcome,
 )
 from catena.transport.peers import Endpoints
-from catena.transport.reconnect import Cause, Due, Phase, Reconnect, ReconnectRules
+from catena.transport.reconnect import (
+    DisconnectCause,
+    LinkAction,
+    LinkPhase,
+    Reconnect,
+    ReconnectRules,
+)
 from catena.transport.sockets import Family, family, require_libzmq
 from catena.transport.wire import ZERO
+from catena.transport.zeromq import zmq
 
 __all__ = [
     "AgentLink",
@@ -51,51 +63,51 @@ __all__ = [
     "Trusted",
 ]
 
-#: Frames read from one socket in one `service`.
+#: Maximum number of frames read from one socket in one `service`.
 BATCH = 128
-#: The bulk socket is closed after this long without a word.
+#: Seconds of silence after which the bulk socket is closed.
 BULK_IDLE_SECONDS = 120.0
-#: Longest sleep that `timeout` names.
+#: Maximum sleep that `timeout` returns, in seconds.
 LONGEST_SLEEP_SECONDS = 60.0
-#: How long `close` may take for what is still queued.
+#: Milliseconds that `close` waits for queued messages to be sent.
 LAST_WORD_MS = 100
-#: A new key pair that the master does not know yet.
+#: File name of a new key pair that the master does not know yet.
 NEXT_KEY = "curve.next"
 
 
 @dataclass(frozen=True)
 class LinkConfig:
-    """What a link needs of the minion's settings."""
+    """Settings of a link."""
 
     #: Minion id and machine id, for EnrolRequest.
     id: str
     machine_id: str
     #: Version of the agent.
     version: str
-    #: Host name or address; resolved anew for each attempt.
+    #: Host name or address; resolved again for each attempt.
     master: str
-    #: Where the minion's keys and the master's (`master.pub`) are kept.
+    #: Folder of the minion's keys and of the master's key (`master.pub`).
     pki_dir: str
     port: int = PORT
-    #: Fingerprint that the master's key must have; "" trusts the first one seen.
+    #: Fingerprint that the master's key must have; "" trusts the first key seen.
     master_finger: str = ""
     enrol_token: str = ""
     ping_interval_seconds: float = 15.0
     recon_max_seconds: float = 60.0
     #: Addresses that do not follow from master and port (tests, port forwarding).
     endpoints: Optional[Endpoints] = None
-    #: Names of messages that are only passed on, as they came (`wire.unpack`).
+    #: Names of messages that are only forwarded unread (`wire.unpack`).
     unread: FrozenSet[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Connected:
-    """The control connection is up and both keys are proved; say Hello. Again after each Lost."""
+    """The control connection is up, both keys are proved: send Hello. Repeated after each Lost."""
 
 
 @dataclass(frozen=True)
 class Received:
-    """A message of the master (Ping, Pong and key rotation are handled inside)."""
+    """A message of the master (Ping, Pong and key rotation are handled by the link)."""
 
     #: "control" or "bulk".
     socket: str
@@ -104,9 +116,9 @@ class Received:
 
 @dataclass(frozen=True)
 class Lost:
-    """A connection that was up is gone, with all that was on its way. The link comes back itself.
+    """A connection broke, and everything in transit is lost. The link reconnects by itself.
 
-    socket "bulk": only requests on bulk must be asked again.
+    socket "bulk": only requests on bulk must be sent again.
     """
 
     reason: str
@@ -115,14 +127,14 @@ class Lost:
 
 @dataclass(frozen=True)
 class Rotated:
-    """The minion's own key was replaced, on the master's word; a Lost and Connected follow."""
+    """The minion's own key was replaced at the master's request; Lost and Connected follow."""
 
     fingerprint: str
 
 
 @dataclass(frozen=True)
 class Noted:
-    """Something for the log only (the logging module would cost an idle agent 0.8 MB)."""
+    """A line for the log (the logging module would cost an idle agent 0.8 MB)."""
 
     #: "info" or "warning".
     level: str
@@ -133,16 +145,16 @@ LinkEvent = Union[Trusted, EnrolState, Connected, Received, Lost, Rotated, Noted
 
 
 def _uniform() -> float:
-    # The random module and what it loads would stay in memory for this one number.
+    # The random module and its imports would stay in memory for this one number.
     return int.from_bytes(os.urandom(6), "big") / 2**48
 
 
 class AgentLink:
-    """Finds trust, connects, and stays connected.
+    """Establishes trust, connects, and stays connected.
 
         link = AgentLink(config, keys, now)
         poller = zmq.Poller()
-        link.register(poller)          # the link (un)registers its sockets itself from now on
+        link.register(poller)          # from now on the link (un)registers its own sockets
         while running:
             poller.poll(link.timeout(clock.monotonic()))
             for event in link.service(clock.monotonic()): ...
@@ -150,13 +162,13 @@ class AgentLink:
     Args:
         config: see LinkConfig.
         keys: the minion's key pair (`keys.load_or_create(pki_dir)`).
-        now: monotonic seconds, as for every call.
-        rules: times of reconnecting, where they do not follow from *config*.
-        uniform: source of chance, in [0, 1).
+        now: monotonic seconds, as in every call.
+        rules: times of reconnecting, if they do not follow from *config*.
+        uniform: source of random numbers in [0, 1).
 
     Raises:
-        OldLibzmqError: this libzmq must not face a network.
-        UnsafeKeyError: the kept key of the master is damaged.
+        OldLibzmqError: this libzmq is not safe to use on a network.
+        UnsafeKeyError: the stored key of the master is damaged.
     """
 
     def __init__(
@@ -180,7 +192,7 @@ class AgentLink:
             now,
         )
         self._enrolment = self._enrolment_with(keys)
-        #: Whether the next attempt goes to control, or to enrol to find out why not.
+        #: Whether the next attempt goes to control; False: to enrol, to learn why control refused.
         self._enrolled = self._enrolment.master_key is not None
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
         self._poller = zmq.Poller()
@@ -189,23 +201,23 @@ class AgentLink:
         self._seq = 0
         self._bulk_up = False
         self._bulk_until = 0.0
-        #: How a name is looked up next: each failure tries the other family.
+        #: Whether the next lookup of a name uses IPv6; each failure switches the address family.
         self._ipv6 = False
         self._now = now
         self._next_keys = self._load_next()
         self._events: List[LinkEvent] = []
 
     def register(self, poller: zmq.Poller) -> None:
-        """Keep the link's sockets registered in *poller*, whatever becomes of them.
+        """Keep the link's sockets registered in *poller*, also when they are replaced.
 
-        To be called once, before the first `service`.
+        Call it once, before the first `service`.
         """
         self._poller = poller
 
     @property
     def connected(self) -> bool:
         """Whether the control connection is up."""
-        return self._policy.phase is Phase.up
+        return self._policy.phase is LinkPhase.up
 
     @property
     def fingerprint(self) -> str:
@@ -227,12 +239,13 @@ class AgentLink:
     ) -> bool:
         """Queue a message on "control" or "bulk" (which connects on first use).
 
-        False: not connected or the queue is full; nothing was queued. True is no delivery: what
-        must arrive is repeated until the master's program acknowledges it.
+        Return False if the link is not connected or the queue is full; then nothing is queued.
+        True does not confirm delivery: repeat what must arrive until the master's program
+        acknowledges it.
 
         Raises:
             MessageTooLargeError: it does not fit; for JobReturned use `return_parts.split_return`.
-            NotPackableError: it holds a value that can't travel.
+            NotPackableError: it contains a value that the wire cannot carry.
         """
         if not self.connected:
             return False
@@ -247,7 +260,7 @@ class AgentLink:
         return self._channels[socket_name].send(frame)
 
     def service(self, now: float) -> List[LinkEvent]:
-        """Read what arrived, do what is due; never blocks. Call after each poll."""
+        """Read what arrived and do what is due, without blocking. Call it after each poll."""
         self._now = now
         for name in ("enrol", "control", "bulk"):
             if name in self._channels:
@@ -266,7 +279,7 @@ class AgentLink:
         return math.ceil(1000 * min(max(0.0, end - now), LONGEST_SLEEP_SECONDS))
 
     def close(self) -> None:
-        """Close everything; a last word on control (Goodbye) has a moment to leave."""
+        """Close everything; messages queued on control (Goodbye) have LAST_WORD_MS to leave."""
         control = self._channels.pop("control", None)
         if control is not None:
             control.close(LAST_WORD_MS if self.connected else 0)
@@ -277,16 +290,16 @@ class AgentLink:
 
     def _act(self) -> None:
         due = self._policy.due(self._now)
-        if due is Due.connect:
+        if due is LinkAction.connect:
             self._connect()
-        elif due is Due.give_up:
+        elif due is LinkAction.give_up:
             self._close("enrol", "control")
-            self._down("no answer", Cause.failed)
-        elif due is Due.aged:
-            self._down("time for new traffic keys", Cause.renewed)
-        elif due is Due.silent:
-            self._down("the master's program does not answer pings", Cause.failed)
-        elif due is Due.ping:
+            self._down("no answer", DisconnectCause.failed)
+        elif due is LinkAction.aged:
+            self._down("time for new traffic keys", DisconnectCause.renewed)
+        elif due is LinkAction.silent:
+            self._down("the master's program does not answer pings", DisconnectCause.failed)
+        elif due is LinkAction.ping:
             self._ping()
         if "bulk" in self._channels and self._now >= self._bulk_until:
             if self._bulk_up:
@@ -296,7 +309,7 @@ class AgentLink:
 
     def _connect(self) -> None:
         name = "control" if self._enrolled else "enrol"
-        # What was kept open for a word of the master while the key waited.
+        # The enrol connection stayed open for the master's decision about the key.
         self._close("enrol")
         self._policy.tried(self._now)
         self._open(name)
@@ -320,14 +333,14 @@ class AgentLink:
 
     def _ping(self) -> None:
         if self._channels["control"].address_gone():
-            self._down("the address of this host has changed", Cause.renewed)
+            self._down("the address of this host has changed", DisconnectCause.renewed)
             return
         self._seq += 1
         self._policy.pinged(self._now)
         self._channels["control"].send(wire.pack(Ping(self._seq)))
 
-    def _down(self, reason: str, cause: Cause, at_least: float = 0.0) -> None:
-        """End what there is of a control connection; the next attempt follows by itself."""
+    def _down(self, reason: str, cause: DisconnectCause, at_least: float = 0.0) -> None:
+        """End the control connection, if any, and schedule the next attempt."""
         was_up = self.connected
         self._close("control", "bulk")
         wait = self._policy.lost(self._now, cause, at_least)
@@ -375,22 +388,24 @@ class AgentLink:
         if name == "bulk":
             self._bulk_down(reason)
             return
-        # The enrol socket says whether the key is pending, rejected, or the master another one.
+        # The enrol socket tells if the key is pending or rejected, or if the master's key changed.
         self._enrolled = False
         self._close("enrol")
-        self._down(reason, Cause.failed)
+        self._down(reason, DisconnectCause.failed)
 
     def _broken(self, name: str, reason: str) -> None:
         if name == "bulk":
             self._bulk_down(reason)
             return
-        # What arrived before the end still counts: a Refused or Goodbye says why.
+        # Frames that arrived before the end still count: a Refused or Goodbye gives the reason.
         self._read(name)
         if name in self._channels:
             self._close(name)
-            if self._policy.phase is Phase.waiting:
+            if self._policy.phase is LinkPhase.waiting:
                 return
-            self._down(reason, Cause.broken if self.connected else Cause.failed)
+            self._down(
+                reason, DisconnectCause.broken if self.connected else DisconnectCause.failed
+            )
 
     # What arrived
 
@@ -405,7 +420,7 @@ class AgentLink:
                     frame.buffer, socket=name, receiver="minion", unread=self._config.unread
                 )
             except wire.WireError as error:
-                self._note("warning", f"{name}: bad frame of the master: {error}")
+                self._note("warning", f"{name}: bad frame from the master: {error}")
                 continue
             if name == "enrol":
                 self._answered(envelope)
@@ -431,14 +446,15 @@ class AgentLink:
         if isinstance(message, Welcome):
             self._policy.settled()
             if self._next_keys is not None:
-                # A rotation was cut short: the master may or may not have taken the new key.
+                # A crash interrupted a rotation; the master may or may not have stored the new
+                # key.
                 self._announce(self._next_keys)
         elif isinstance(message, Goodbye):
-            self._down(f"the master goes: {message.reason}", Cause.herd)
+            self._down(f"the master stops: {message.reason}", DisconnectCause.herd)
         elif isinstance(message, Refused):
             if message.code == "revoked":
                 self._enrolled = False
-            cause = Cause.herd if message.code == "busy" else Cause.failed
+            cause = DisconnectCause.herd if message.code == "busy" else DisconnectCause.failed
             reason = f"the master refuses ({message.code}): {message.reason}"
             self._down(reason, cause, max(0.0, message.retry_seconds))
 
@@ -474,19 +490,22 @@ class AgentLink:
             self._close("enrol")
         self._after_answer(following)
 
-    def _after_answer(self, following: Next) -> None:
+    def _after_answer(self, following: EnrolOutcome) -> None:
         if following.connect:
-            # Not counted as a failure, and not at once where the control socket refused before.
+            # Not counted as a failure, but without an immediate retry if control has refused
+            # before.
             failed = self._policy.failures > 0
             self._enrolled = True
-            self._policy.lost(self._now, Cause.failed if failed else Cause.renewed)
+            self._policy.lost(
+                self._now, DisconnectCause.failed if failed else DisconnectCause.renewed
+            )
             return
         if following.retry_seconds is None:
-            self._policy.lost(self._now, Cause.failed)
+            self._policy.lost(self._now, DisconnectCause.failed)
         else:
-            # The connection stays: once the key is accepted, the master says so at once.
+            # Keep the connection: the master reports the acceptance of the key on it at once.
             self._policy.settled()
-            self._policy.lost(self._now, Cause.told, following.retry_seconds)
+            self._policy.lost(self._now, DisconnectCause.told, following.retry_seconds)
 
     # Rotation of the minion's own key
 
@@ -500,8 +519,8 @@ class AgentLink:
         try:
             self._rotate_files(message)
         except (OSError, CatenaError) as error:
-            # The old key stays good until the new one's first use.
-            self._note("warning", f"the key can't be rotated now: {error}")
+            # The old key stays valid until the new one is first used.
+            self._note("warning", f"the key cannot be rotated now: {error}")
 
     def _rotate_files(self, message: Union[KeyRotate, KeyTaken]) -> None:
         if isinstance(message, KeyRotate):
@@ -510,13 +529,13 @@ class AgentLink:
             self._announce(self._next_keys)
             return
         if self._next_keys is None or message.public_key != self._next_keys.public:
-            self._note("warning", "the master took a key that was not announced; kept ours")
+            self._note("warning", "the master took a key that was not announced; kept the old one")
             return
         self._keys = keystore.promote(self._config.pki_dir, NEXT_KEY)
         self._next_keys = None
         self._enrolment = self._enrolment_with(self._keys)
         self._events.append(Rotated(self._keys.fingerprint))
-        self._down("the key was rotated", Cause.renewed)
+        self._down("the key was rotated", DisconnectCause.renewed)
 
     def _announce(self, pair: KeyPair) -> None:
         self._channels["control"].send(wire.pack(KeyAnnounce(pair.public)))

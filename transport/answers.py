@@ -1,4 +1,4 @@
-"""What is said to a client until it is written: small items go several to a message (sans-IO)."""
+"""Answers to a client before they are written; small items share one message (sans-IO)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.messages import ClientItem
 
-#: Items together, and one that is put with others, are no larger.
+#: Maximum bytes of the items in one message; a larger item becomes a message of its own.
 TOGETHER_BYTES = 64 * 1024
 
 
-class Answers:
-    """Frames for one client, in the order in which they are said.
+class ReplyQueue:
+    """Frames for one client, in the order in which they were added.
 
-    A job of a thousand minions is three thousand items in a moment: a message for each, with its
-    header and its check, was a tenth of the master's work and most of the client's.
+    Without sharing, a job of a thousand minions makes three thousand messages at once. Their
+    headers and checks took a tenth of the master's CPU time and most of the client's.
     """
 
     def __init__(self) -> None:
-        #: Bytes that wait.
+        #: Bytes that are waiting to be written.
         self.size = 0
         self._frames: List[bytes] = []
-        #: Items of one request, packed, that are no message yet.
+        #: Packed items of one request that are not in a message yet.
         self._items: List[bytes] = []
         self._items_bytes = 0
         self._items_of = wire.ZERO
 
     def add(self, message: Any, reply_to: bytes) -> None:
-        """Take the next message, an answer to *reply_to*.
+        """Add a message that answers *reply_to*.
 
         Raises:
-            LimitError, NotPackableError: it can't travel; nothing of it is kept.
+            LimitError, NotPackableError: the message cannot be sent; nothing of it is added.
         """
         if type(message) is not ClientItem:
             self._add_frame(wire.pack(message, reply_to=reply_to))
@@ -49,7 +49,7 @@ class Answers:
         self.size += len(value)
 
     def take(self) -> bytes:
-        """Return all that waits, ready to be written; b"" for nothing."""
+        """Remove and return all waiting data, ready to be written; b"" if there is none."""
         self._close_items()
         frames, self._frames, self.size = self._frames, [], 0
         return b"".join(frames)

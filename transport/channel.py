@@ -1,11 +1,9 @@
-"""One DEALER of the minion with its monitor, in one poll loop."""
+"""One DEALER socket of the minion with its monitor, in one poll loop."""
 
 from __future__ import annotations
 
 import socket
 from typing import List, Mapping, Optional, Tuple
-
-import zmq
 
 from catena.core.frozen import dataclass
 from catena.transport import wire
@@ -18,6 +16,7 @@ from catena.transport.sockets import (
     use_ipv6,
     watch,
 )
+from catena.transport.zeromq import zmq
 
 _EVENTS = (
     zmq.EVENT_CONNECTED
@@ -31,13 +30,13 @@ _EVENTS = (
     | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 )
 
-#: Events that mean "no connection", and what to call them.
+#: Events that mean "no connection", with their description.
 DOWN: Mapping[int, str] = {
     zmq.EVENT_CONNECT_RETRIED: "connection refused",
     zmq.EVENT_CLOSED: "connection closed",
     zmq.EVENT_DISCONNECTED: "connection closed",
 }
-#: The handshake failed for its keys: the enrol socket knows more.
+#: Handshakes that failed because of the keys; the enrol socket can tell why.
 KEYS_REFUSED: Mapping[int, str] = {
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "the master does not accept our key",
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "the handshake failed: the master's key may differ",
@@ -48,7 +47,7 @@ UP = zmq.EVENT_HANDSHAKE_SUCCEEDED
 
 @dataclass(frozen=True)
 class Remote:
-    """Where a channel leads, and the keys that prove it."""
+    """The address that a channel connects to, and the keys for it."""
 
     endpoint: str
     server_key: str
@@ -57,13 +56,13 @@ class Remote:
 
 
 class Channel:
-    """A connection attempt and, if it succeeds, the connection. Never used for a second one.
+    """A connection attempt and, if it succeeds, the connection. Used only once.
 
     Args:
-        context: of the link.
+        context: ZeroMQ context of the link.
         name: "control", "bulk" or "enrol".
         remote: see Remote.
-        poller: where its sockets are registered as long as it is open.
+        poller: where the sockets are registered while the channel is open.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Channel:
         self._watch = watch(self._sock, name, _EVENTS)
         #: Local address of the connection; None before it is known.
         self.local_address: Optional[Tuple[int, str]] = None
-        #: Whether libzmq has found an address to connect to; it says nothing when it has not.
+        #: Whether libzmq has resolved an address to connect to; it sends no event if it has not.
         self.found = False
         poller.register(self._sock, zmq.POLLIN)
         poller.register(self._watch, zmq.POLLIN)
@@ -88,12 +87,12 @@ class Channel:
                 use_ipv6(self._sock)
             self._sock.connect(remote.endpoint)
         except zmq.ZMQError:
-            # A socket left open would hold the end of its context for ever.
+            # An open socket would block the termination of its context for ever.
             self.close()
             raise
 
     def events(self) -> List[int]:
-        """Return the monitor events that came, oldest first."""
+        """Return the monitor events that have arrived, oldest first."""
         found = []
         for event in monitor_events(self._watch):
             self.found = True
@@ -104,7 +103,7 @@ class Channel:
         return found
 
     def receive(self) -> Optional[zmq.Frame]:
-        """Return the next frame, or None; further parts of a message are dropped."""
+        """Return the next frame, or None; drop further parts of a multipart message."""
         if not readable(self._sock):
             return None
         frame = self._sock.recv(zmq.NOBLOCK, copy=False)
@@ -114,7 +113,7 @@ class Channel:
         return frame
 
     def send(self, frame: bytes) -> bool:
-        """Queue a frame; False when the queue is full."""
+        """Queue a frame; return False if the queue is full."""
         try:
             self._sock.send(frame, zmq.NOBLOCK)
         except zmq.Again:
@@ -122,14 +121,14 @@ class Channel:
         return True
 
     def address_gone(self) -> bool:
-        """Return whether this host no longer has the address that the connection was made from.
+        """Return whether this host has lost the address that the connection was made from.
 
-        Such a connection is dead, and TCP would need many minutes to notice.
+        Such a connection is dead, but TCP would take many minutes to notice.
         """
         return self.local_address is not None and address_gone(*self.local_address)
 
     def close(self, linger_ms: int = 0) -> None:
-        """Close; what was not sent within *linger_ms* is dropped."""
+        """Close the channel; drop what is not sent within *linger_ms*."""
         self._poller.unregister(self._sock)
         self._poller.unregister(self._watch)
         unwatch(self._sock, self._watch)
@@ -137,7 +136,7 @@ class Channel:
 
 
 def address_gone(family: int, address: str) -> bool:
-    """Return whether *address* can't be bound any more on this host."""
+    """Return whether *address* can no longer be bound on this host."""
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind((address, 0))
@@ -147,7 +146,7 @@ def address_gone(family: int, address: str) -> bool:
 
 
 def _local_address(fd: int) -> Optional[Tuple[int, str]]:
-    # The descriptor is libzmq's, and may be closed by now: it is lent, never closed here.
+    # libzmq owns the descriptor and may have closed it by now, so it must not be closed here.
     try:
         sock = socket.socket(fileno=fd)
     except OSError:
@@ -160,15 +159,15 @@ def _local_address(fd: int) -> Optional[Tuple[int, str]]:
         return None
     finally:
         sock.detach()
-    # A link-local address can't be bound without its scope: leave it to the pings.
+    # A link-local address cannot be bound without its scope; pings detect its loss instead.
     return None if "%" in name[0] or name[0].startswith("fe80") else (int(sock.family), name[0])
 
 
 def outgoing(message: object, name: str, msg_id: Optional[bytes], reply_to: bytes) -> bytes:
-    """Return *message* as a frame that the master will take on socket *name*.
+    """Return *message* as a frame that the master accepts on socket *name*.
 
     Raises:
-        MessageTooLargeError, NotPackableError: there is no such frame.
+        MessageTooLargeError, NotPackableError: the message cannot be sent as a frame.
     """
     frame = wire.pack(message, msg_id=msg_id, reply_to=reply_to)
     wire.check_outgoing(frame, socket=name, receiver="master")

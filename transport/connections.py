@@ -1,9 +1,10 @@
-"""The TCP connections under a ROUTER socket: what they cost, and how one is cut.
+"""The TCP connections under a ROUTER socket: their cost, and how to cut one.
 
-ZeroMQ shows a connection only by its whole messages. What comes before that (a message of endless
-parts fills the memory of the receiver and is never delivered) and how to end a connection whose
-key was revoked are below it: libzmq says which file descriptors it accepted, the kernel says how
-many bytes each has brought, and a shutdown of the descriptor makes libzmq drop it.
+ZeroMQ shows a connection only through its complete messages. It neither limits a message of
+endless parts, which fills the receiver's memory and is never delivered, nor can it end the
+connection of a revoked key. Therefore this module works below it: libzmq reports the file
+descriptors that it accepted, the kernel reports the bytes that each has received, and a shutdown
+of the descriptor makes libzmq drop the connection.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from catena.core.frozen import dataclass
 
 log = logging.getLogger(__name__)
 
-# struct tcp_info of linux/tcp.h: tcpi_bytes_received, since Linux 4.1.
+# Offset in struct tcp_info of linux/tcp.h: tcpi_bytes_received, since Linux 4.1.
 _BYTES_RECEIVED_AT = 128
 _TCP_INFO_BYTES = 136
-# tcpi_state, its first byte.
+# Value of tcpi_state, its first byte.
 _ESTABLISHED = 1
 
 
 @dataclass
-class Connection:
+class TcpConnection:
     """One accepted TCP connection."""
 
     fd: int
-    #: Monotonic seconds at which it was accepted.
+    #: Monotonic time in seconds at which it was accepted.
     since: float
-    #: Bytes that TCP had brought when the last whole message was seen.
+    #: Bytes that TCP had received when the last complete message was seen.
     base: int = 0
-    #: A whole message came since the last check.
+    #: A complete message has arrived since the last check.
     delivered: bool = False
 
 
 def bytes_received(fd: int) -> Optional[int]:
-    """Return how many bytes TCP has brought on *fd*; None when it is no TCP connection (now)."""
+    """Return the bytes that TCP has received on *fd*; None if it is not a TCP connection (now)."""
     try:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
     except OSError:
@@ -57,7 +58,7 @@ def bytes_received(fd: int) -> Optional[int]:
 
 
 def remote(fd: int) -> Optional[Tuple[Any, ...]]:
-    """Return the address and port at the far end of *fd*; None when it is no open connection."""
+    """Return the remote address and port of *fd*; None if it is not an open connection."""
     try:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=fd)
     except OSError:
@@ -75,9 +76,9 @@ def remote(fd: int) -> Optional[Tuple[Any, ...]]:
 def cut(fd: int, port: int) -> bool:
     """Shut down the TCP connection *fd* of our listening *port*; libzmq then closes it.
 
-    The descriptor belongs to libzmq and may have been closed and given to something else a moment
-    ago: nothing but a connection of this very port is touched, where the worst case is another
-    minion that connects again.
+    libzmq owns the descriptor and may have closed it a moment ago, after which the number can be
+    reused. Only a connection of this port is touched, so the worst case is another minion that
+    reconnects.
     """
     try:
         copy = os.dup(fd)
@@ -105,10 +106,10 @@ class Connections:
     """The connections of one listening port.
 
     Args:
-        port: TCP port that they come in on.
-        budget: bytes that one may bring without completing a message.
-        capacity: how many there may be; one more cuts the oldest. 0: no bound.
-        seconds: how long one may last. 0: no bound.
+        port: TCP port on which they were accepted.
+        budget: bytes that one may send without completing a message.
+        capacity: maximum number; one more cuts the oldest. 0: unlimited.
+        seconds: maximum lifetime of one. 0: unlimited.
     """
 
     def __init__(self, port: int, budget: int, capacity: int = 0, seconds: float = 0.0) -> None:
@@ -116,23 +117,23 @@ class Connections:
         self._budget = budget
         self._capacity = capacity
         self._seconds = seconds
-        self._by_fd: Dict[int, Connection] = {}
+        self._by_fd: Dict[int, TcpConnection] = {}
 
     def accepted(self, fd: int, now: float) -> None:
-        """Note a new connection."""
+        """Record a new connection."""
         self._by_fd.pop(fd, None)
         if self._capacity and len(self._by_fd) >= self._capacity:
             oldest = next(iter(self._by_fd))
-            log.warning("port %d: %d connections, the oldest is cut", self._port, self._capacity)
+            log.warning("port %d: cut the oldest of %d connections", self._port, self._capacity)
             self.cut(oldest)
-        self._by_fd[fd] = Connection(fd, now)
+        self._by_fd[fd] = TcpConnection(fd, now)
 
     def closed(self, fd: int) -> None:
-        """Forget a connection."""
+        """Remove a connection that has closed."""
         self._by_fd.pop(fd, None)
 
     def message(self, fd: int) -> None:
-        """Note that a whole message came from *fd*."""
+        """Record that a complete message came from *fd*."""
         connection = self._by_fd.get(fd)
         if connection is not None:
             connection.delivered = True
@@ -143,7 +144,7 @@ class Connections:
         cut(fd, self._port)
 
     def check(self, now: float) -> List[int]:
-        """Cut what is over its budget or its time; return their descriptors."""
+        """Cut the connections over their budget or lifetime; return their descriptors."""
         over = []
         for connection in self._by_fd.values():
             received = bytes_received(connection.fd)

@@ -1,4 +1,4 @@
-"""Errors as Failure messages, and back on the other side of a socket."""
+"""Conversion of errors to Failure messages and back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from catena.core import errors
 from catena.core.errors import CatenaError
 from catena.transport.messages import Failure
 
-#: Longest text of a Failure in bytes; it must fit the enrol socket's frame.
+#: Maximum length of a Failure's text in bytes, so that it fits the enrol socket's frame.
 TEXT_LIMIT = 2000
 
 
 def failure_of(error: CatenaError) -> Failure:
     """Return *error* as a message.
 
-    The code is its nearest class of `core.errors`, which every receiver knows, so that the exit
-    code arrives even where the class itself is not installed.
+    The code is the nearest base class in `core.errors`, which every receiver knows. The exit code
+    is therefore right even where the class itself is not installed.
     """
     text = str(error).encode("utf-8", "backslashreplace")[:TEXT_LIMIT].decode("utf-8", "ignore")
     for kind in type(error).__mro__:
@@ -24,7 +24,7 @@ def failure_of(error: CatenaError) -> Failure:
 
 
 def error_of(failure: Failure) -> CatenaError:
-    """Return the error that *failure* carries; a code that is not known becomes CatenaError."""
+    """Return the error that *failure* carries; an unknown code becomes CatenaError."""
     kind = getattr(errors, failure.code, CatenaError)
     if not (isinstance(kind, type) and issubclass(kind, CatenaError)):
         kind = CatenaError

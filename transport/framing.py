@@ -9,32 +9,32 @@ from catena.core.errors import LimitError, PeerError
 LENGTH_BYTES = 4
 #: Largest frame of a local socket: a job's return of DEFAULT_OUTPUT_LIMIT fits with its wrapping.
 FRAME_LIMIT = 24 * 1024 * 1024
-#: A frame that is larger is read to where it stays.
+#: Frames larger than this are read straight into a buffer of their own size.
 LARGE_BYTES = 64 * 1024
-#: What is read at a time of frames that are not.
+#: Size of the read buffer for all other frames, in bytes.
 ROOM_BYTES = 32 * 1024
 
 Frame = Union[bytes, bytearray]
 
 
 class StreamError(PeerError):
-    """The length of a frame on a local socket is more than the limit."""
+    """A frame on a local socket announces a length above the limit."""
 
 
 def frame(data: bytes, limit: int = FRAME_LIMIT) -> bytes:
-    """Return *data* with its length before it.
+    """Return *data* with its length prefix.
 
     Raises:
-        LimitError: the reader would refuse it.
+        LimitError: *data* is longer than *limit*, so the receiver would refuse it.
     """
     return head(len(data), limit) + data
 
 
 def head(size: int, limit: int = FRAME_LIMIT) -> bytes:
-    """Return what stands before a frame of *size* bytes.
+    """Return the length prefix of a frame of *size* bytes.
 
     Raises:
-        LimitError: the reader would refuse it.
+        LimitError: *size* is above *limit*, so the receiver would refuse the frame.
     """
     if size > limit:
         raise LimitError(f"a message of {size} bytes, a local socket takes {limit}")
@@ -42,17 +42,17 @@ def head(size: int, limit: int = FRAME_LIMIT) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into frames. After a StreamError the stream is lost: close it.
+    """Splits a byte stream into frames. After a StreamError, close the stream: it is out of step.
 
-    Holds at most one frame of *limit* bytes plus what one feed brought. Who reads to `room`, and
-    says by `took` how much came, has large frames copied no more.
+    It buffers at most one frame of *limit* bytes plus the data of one `feed`. A caller that reads
+    into `room` and reports the count to `took` avoids a copy of each large frame.
     """
 
     def __init__(self, limit: int = FRAME_LIMIT) -> None:
         self._limit = limit
         self._buffer = bytearray()
         self._room = bytearray()
-        #: A large frame that is being read, and how much of it came.
+        #: The large frame that is being read, and how many of its bytes have arrived.
         self._large: Optional[bytearray] = None
         self._filled = 0
 
@@ -60,7 +60,7 @@ class FrameReader:
         """Return the frames that *data* completes, oldest first.
 
         Raises:
-            StreamError: a frame says that it is longer than the limit.
+            StreamError: a frame announces a length above the limit.
         """
         self._buffer += data
         frames = []
@@ -68,7 +68,7 @@ class FrameReader:
         while len(self._buffer) - start >= LENGTH_BYTES:
             size = int.from_bytes(self._buffer[start : start + LENGTH_BYTES], "big")
             if size > self._limit:
-                raise StreamError(f"a frame of {size} bytes, the limit is {self._limit}")
+                raise StreamError(f"frame of {size} bytes exceeds the limit of {self._limit}")
             end = start + LENGTH_BYTES + size
             if len(self._buffer) < end:
                 break
@@ -79,7 +79,7 @@ class FrameReader:
         return frames
 
     def room(self) -> memoryview:
-        """Return where the next bytes are to be read to; use this or `feed`, not both."""
+        """Return the buffer to read the next bytes into; use either this or `feed`, not both."""
         if self._large is not None:
             return memoryview(self._large)[self._filled :]
         if not self._room:
@@ -87,7 +87,7 @@ class FrameReader:
         return memoryview(self._room)
 
     def took(self, count: int) -> List[Frame]:
-        """Return the frames that the next *count* bytes in `room` complete; raises like `feed`."""
+        """Return the frames that *count* new bytes in `room` complete; raises like `feed`."""
         if self._large is None:
             frames: List[Frame] = [*self.feed(memoryview(self._room)[:count])]
             self._begin_large()
@@ -99,7 +99,7 @@ class FrameReader:
         return [whole]
 
     def _begin_large(self) -> None:
-        """Give a large frame that has begun a place of its own."""
+        """Move a large frame whose first bytes have arrived into a buffer of its own size."""
         size = int.from_bytes(self._buffer[:LENGTH_BYTES], "big")
         if len(self._buffer) < LENGTH_BYTES or size <= LARGE_BYTES:
             return
@@ -110,5 +110,5 @@ class FrameReader:
 
     @property
     def pending(self) -> int:
-        """Bytes of a frame that is not complete; not 0 at the end of a stream: it was cut."""
+        """Bytes of an incomplete frame; not 0 at the end of a stream that was cut short."""
         return len(self._buffer) + (self._filled if self._large is not None else 0)

@@ -1,9 +1,9 @@
 """The master's three ROUTER sockets on an asyncio loop.
 
-What holds here, whatever a peer does: nobody gets past control and bulk without an accepted key;
-who a frame is from is what the handshake proved, looked up in the live KeyTable for every frame; a
-bad frame is counted and answered and ends nothing; nothing that a peer sends or does not read can
-block the loop or fill the memory.
+Whatever a peer does, these rules hold. Control and bulk require an accepted key. The sender of a
+frame is the key proved in the handshake, looked up in the live KeyTable for every frame. A bad
+frame is counted and answered and ends nothing. A peer that sends much or does not read can neither
+block the loop nor fill the memory.
 """
 
 from __future__ import annotations
@@ -36,56 +36,56 @@ log = logging.getLogger(__name__)
 
 
 class Ending(Protocol):
-    """The end of the work on a message: a future, or what tells as much."""
+    """Signals the end of the work on a message; a future is one."""
 
     def done(self) -> bool:
-        """Return whether it has come."""
+        """Return whether the work has ended."""
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> object:
-        """Call *fn* in the loop when it has come."""
+        """Call *fn* in the loop when the work has ended."""
 
 
-#: Called in the loop for each good message. It must not block. A CatenaError that it raises is
+#: Called in the loop for each valid message; must not block. A CatenaError that it raises is
 #: answered with a Failure. If it returns an Ending, the message's bytes count against the peer's
-#: budget until that is done; a peer over its budget gets TryLaterError.
+#: budget until it is done; a peer over its budget gets TryLaterError.
 OnMessage = Callable[[Peer, Envelope], Optional[Ending]]
 
 IO_THREADS = 2
 MAX_SOCKETS = 8192
-#: `ZMQ_ZERO_COPY_RECV` (zmq.h; pyzmq has no name for it). libzmq reads a connection by 8 KB and
-#: hands out messages as parts of that buffer, so that each of them that waits keeps 18 KB: a
-#: thousand minions that say much at once took 100 MB. Without, a message is a copy of its size.
+#: `ZMQ_ZERO_COPY_RECV` (zmq.h; pyzmq has no name for it). libzmq reads a connection in blocks of
+#: 8 KB and returns messages as views of a block, so that each waiting message keeps 18 KB. With a
+#: thousand busy minions that took 100 MB. When it is off, a message is a copy of its own size.
 _ZERO_COPY_RECV = 10
 STOP_LINGER_MS = 200
 
 
 @dataclass(frozen=True)
 class GatewaySettings:
-    """What a gateway grants each of its peers."""
+    """Limits of a gateway's peers."""
 
-    #: Bytes that one peer may have with us: in messages that are being worked on, or of a message
-    #: that is not complete (`peer_budget_kib`).
+    #: Maximum bytes per peer, in messages in progress or in an incomplete message
+    #: (`peer_budget_kib`).
     peer_budget_bytes: int = 4 * 1024 * 1024
     #: The same for an enrol connection, whose messages are below 4 KiB.
     enrol_budget_bytes: int = 64 * 1024
-    #: Enrol connections at one time, and how long one may last: it is for one question.
+    #: Maximum number of simultaneous enrol connections, and below the seconds one may last.
     enrol_connections: int = 512
     enrol_seconds: float = 60.0
-    #: Questions per second on the enrol socket, all askers together.
+    #: Maximum requests per second on the enrol socket, over all peers.
     enrol_rate: float = 200.0
-    #: Part of that rate which one host, and which one prefix (`networks`), may use up.
+    #: Maximum share of that rate for one host, and for one prefix (`networks`).
     enrol_share: Tuple[float, float] = (0.25, 0.5)
 
 
 _USUAL = GatewaySettings()
 
 
-#: Networks whose use of the enrol socket is remembered; the one used longest ago is forgotten.
+#: Number of networks whose use of the enrol socket is tracked; the least recent is dropped.
 _NETWORKS = 4096
 
 
 class _Bucket:
-    """So many per second, with a second's worth at once."""
+    """A rate limit per second that allows a burst of one second's worth."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -103,9 +103,9 @@ class _Bucket:
 
 
 class _EnrolRate:
-    """How often the enrol socket may be asked: by one host, by one prefix, and by all together.
+    """Rate limits of the enrol socket per host, per prefix, and in total.
 
-    What one network asks beyond its share takes nothing away from the others.
+    A request that one network makes beyond its share does not reduce the share of others.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
@@ -127,18 +127,18 @@ class _EnrolRate:
 
 
 class Gateway:
-    """Serves control, bulk and enrol. All methods are called in the loop's thread.
+    """Serves control, bulk and enrol. Call all methods in the loop's thread.
 
-    Fork no process after `start`: a copy of a ZeroMQ context aborts. (subprocess, which execs, is
-    fine.)
+    Do not fork after `start`: a copied ZeroMQ context aborts. (subprocess is safe, since it
+    execs.)
 
     Args:
-        endpoints: where to listen; port 0 takes a free one (see `endpoints` after start).
-        keys: the master's key pair (control and bulk; the enrol socket has BOOTSTRAP).
+        endpoints: where to listen; port 0 picks a free one (see `endpoints` after start).
+        keys: the master's key pair for control and bulk; the enrol socket uses BOOTSTRAP.
         accepted: live table of accepted keys.
-        on_message: see OnMessage. A Ping is answered here, and handed over too.
+        on_message: see OnMessage. A Ping is answered here and passed on as well.
         settings: see GatewaySettings.
-        on_gone: called with each peer whose connection ended (and that had sent something).
+        on_gone: called with each peer that had sent something and whose connection has ended.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Gateway:
         settings: GatewaySettings = _USUAL,
         on_gone: Optional[Callable[[Peer], None]] = None,
     ) -> None:
-        #: Where the sockets are; with the true ports after `start`.
+        #: Addresses of the sockets; after `start` with the actual ports.
         self.endpoints = endpoints
         self._keys = keys
         self._accepted = accepted
@@ -166,18 +166,18 @@ class Gateway:
         accepted.on_revoke(self._revoked)
 
     async def start(self) -> None:
-        """Bind, and prove that a key that was not accepted is refused.
+        """Bind the sockets and check that an unaccepted key is refused.
 
         Raises:
-            OldLibzmqError: this libzmq must not face a network.
-            SelfTestError: a throw-away key got in, or nobody answered; nothing stays open.
-            UnreachableError: an address can't be bound.
+            OldLibzmqError: this libzmq is not safe to use on a network.
+            SelfTestError: an unaccepted key was admitted, or there was no answer; all is closed.
+            UnreachableError: an address cannot be bound.
         """
         require_libzmq()
         self._loop = asyncio.get_running_loop()
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=IO_THREADS)
         context.set(zmq.MAX_SOCKETS, MAX_SOCKETS)
-        with contextlib.suppress(zmq.ZMQError):  # one that does not know it works all the same
+        with contextlib.suppress(zmq.ZMQError):  # an older libzmq works without this option
             context.set(_ZERO_COPY_RECV, 0)
         self._context = context
         try:
@@ -205,7 +205,7 @@ class Gateway:
                 check_seconds=0.2,
             )
         else:
-            # A whole message is never over budget.
+            # The budget must admit any complete message.
             whole = wire.LIMITS[name, "master"].frame_bytes
             limits = PortLimits(settings.peer_budget_bytes + whole)
         callbacks = (self._on_frame, self._gone)
@@ -214,7 +214,7 @@ class Gateway:
         return port.bind(self.endpoints.named(name))
 
     async def stop(self) -> None:
-        """Close the sockets (what is queued has a moment to leave) and end the ZAP thread."""
+        """Close the sockets after a moment for queued messages, and end the ZAP thread."""
         for port in self._ports.values():
             port.close(STOP_LINGER_MS)
         self._ports = {}
@@ -232,12 +232,12 @@ class Gateway:
         reply_to: bytes = ZERO,
         msg_id: Optional[bytes] = None,
     ) -> bool:
-        """Send, without ever blocking. False: the peer is gone, revoked, or its queue is full.
+        """Send without blocking; return False if the peer is gone or revoked or its queue is full.
 
-        True is no delivery: what must arrive is acknowledged by the other side's program.
+        True does not confirm delivery: the receiving program acknowledges what must arrive.
 
         Raises:
-            MessageTooLargeError, NotPackableError: the caller's message can't travel.
+            MessageTooLargeError, NotPackableError: the message cannot be sent.
         """
         frame = wire.pack(message, msg_id=msg_id, reply_to=reply_to)
         wire.check_outgoing(frame, socket=peer.socket, receiver="minion")
@@ -250,9 +250,10 @@ class Gateway:
         return port.send(peer.routing_id, frame)
 
     def drop(self, peer: Peer) -> None:
-        """End one connection (a second minion with the same key or machine, say).
+        """End one connection, such as that of a second minion with the same key or machine.
 
-        Nothing more is taken from it; what was sent to it before (Refused) has a moment to leave.
+        Its further messages are ignored; messages sent to it before (Refused) have a moment to
+        leave.
         """
         port = self._ports.get(peer.socket)
         live = port.live.get(peer.routing_id) if port is not None else None
@@ -260,14 +261,15 @@ class Gateway:
             port.end(live)
 
     def connections(self, user_id: str, socket: str = "control") -> List[Peer]:
-        """Return the live connections of one key, oldest first. More than one: a clone."""
+        """Return the live connections of one key, oldest first. More than one suggests a clone."""
         port = self._ports.get(socket)
         return [live.peer for live in port.of_user(user_id)] if port is not None else []
 
     def counters(self) -> Dict[str, Dict[str, int]]:
-        """Return by socket what was counted.
+        """Return the counters of each socket.
 
-        frames, bad, accepted (connections), full (refused sends), cut, over (budget), nameless.
+        They are: frames, bad, accepted (connections), full (refused sends), cut, over (budget),
+        nameless.
         """
         return {name: dict(port.counters) for name, port in self._ports.items()}
 
@@ -332,7 +334,7 @@ class Gateway:
             self._loop.call_soon_threadsafe(self._shut_out, user_id)
 
     def _shut_out(self, user_id: str) -> None:
-        """Tell a revoked minion so, and cut it; from the revocation on no frame of it counts."""
+        """Tell a revoked minion why, and cut it; its frames are ignored since the revocation."""
         if user_id in self._accepted:
             return
         for name in ("control", "bulk"):

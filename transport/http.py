@@ -1,8 +1,18 @@
-"""Outgoing HTTP with limits: time, size, redirects, and the addresses that are reached.
+"""Outgoing HTTP with limits on time, size, redirects and reachable addresses.
 
-For the master and its engines: management controllers, agents with an HTTP API, image servers,
-webhooks. The calls block; a program with an event loop makes them in a thread. Proxies of the
-environment are not used.
+It serves the master and its engines, which call management controllers, agents with an HTTP API,
+image servers and webhooks. Calls block; a program with an event loop makes them in a thread.
+Proxy settings in the environment are ignored. An engine makes one client for each purpose, with
+the networks that its setting allows, and needs no other module:
+
+    own = tuple(ListenAddress.of(each) for each in ("tcp://0.0.0.0:4505", "tcp://0.0.0.0:4506"))
+    rules = AddressRules(listeners=own, allowed=("169.254.3.0/24",))
+    client = HttpClient(rules, HttpLimits(seconds=10.0), HttpTrust(ca_file="/etc/ssl/bmc.pem"))
+    request = HttpRequest("https://bmc1/redfish/v1/", credentials={"X-Auth-Token": token})
+    response = await asyncio.to_thread(client.send, request)
+
+Errors of an exchange are `UnreachableError`, `HttpError` and `HttpLimitError`; what the rules
+refuse is an `AddressRefusedError`. A status of 400 or more is a response.
 """
 
 from __future__ import annotations
@@ -23,7 +33,13 @@ from catena.core.digest import same_digest
 from catena.core.errors import ConfigError, NotAllowedError, UnreachableError, UsageError
 from catena.core.files import rename_durable, write_all
 from catena.core.frozen import dataclass, field
-from catena.transport.http_addresses import AddressRules, refuse_ambiguous, resolve
+from catena.transport.http_addresses import (
+    AddressRefusedError,
+    AddressRules,
+    ListenAddress,
+    refuse_ambiguous,
+    resolve,
+)
 from catena.transport.http_wire import (
     Deadline,
     HttpError,
@@ -35,9 +51,23 @@ from catena.transport.http_wire import (
     send,
 )
 
+__all__ = [
+    "AddressRefusedError",
+    "AddressRules",
+    "HttpClient",
+    "HttpError",
+    "HttpLimitError",
+    "HttpLimits",
+    "HttpRequest",
+    "HttpResponse",
+    "HttpTrust",
+    "ListenAddress",
+    "SavedFile",
+]
+
 T = TypeVar("T")
 
-#: What an exchange can fail with, besides refusals.
+#: Exceptions of an exchange other than refusals.
 _ERRORS = (
     HttpError,
     HttpLimitError,
@@ -49,11 +79,11 @@ _ERRORS = (
 
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-#: Redirects after which a request with a body is asked again as GET (RFC 9110, 15.4).
+#: Redirect codes after which a request with a body is repeated as GET (RFC 9110, 15.4).
 _BECOMES_GET = frozenset({301, 302, 303})
-#: Headers that prove who asks, in lower case.
+#: Headers that authenticate the client, in lower case.
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization", "x-auth-token"})
-#: Headers that this client writes itself.
+#: Headers that only this client writes; a request must not set them.
 _OWN_HEADERS = frozenset(
     {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "expect"}
 )
@@ -66,53 +96,53 @@ _FINGERPRINT_CHARS = 64
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """What one request may take, all its redirects together."""
+    """Limits of one request, including all its redirects."""
 
     #: Seconds from the call to the last byte.
     seconds: float = 30.0
-    #: Seconds for a connection to one address.
+    #: Seconds to connect to one address.
     connect_seconds: float = 10.0
-    #: Bytes of a body, decompressed.
+    #: Maximum size of a body after decompression, in bytes.
     max_bytes: int = 16 * 1024 * 1024
-    #: Redirects that are followed; 0: the answer with the redirect is returned.
+    #: Maximum number of redirects to follow; with 0 the redirect itself is returned.
     redirects: int = 5
 
 
 @dataclass(frozen=True)
 class HttpTrust:
-    """By what a server's certificate is judged; the system's authorities if nothing is set."""
+    """How a server's certificate is verified; by default with the system's authorities."""
 
-    #: File with the only authorities that count, PEM.
+    #: PEM file with the only authorities to trust.
     ca_file: str = ""
-    #: SHA-256 of the server's certificate, hex, colons allowed. It counts alone: no authority, no
-    #: name and no date.
+    #: SHA-256 of the server's certificate, hex, colons allowed. If set, nothing else is checked:
+    #: neither authority nor name nor expiry date.
     fingerprint: str = ""
 
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """One request."""
+    """A request with its headers, credentials and body."""
 
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Headers for the first host alone: no redirect takes them to another one.
+    #: Headers for the first host only; they are dropped when a redirect leads to another host.
     credentials: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
 
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """An answer. Errors of the server (4xx, 5xx) are answers too."""
+    """A server's response. Errors of the server (4xx, 5xx) are responses too."""
 
-    #: Where it came from, after redirects.
+    #: URL of the response, after redirects.
     url: str
     status: int
     headers: Tuple[Tuple[str, str], ...]
     body: bytes
 
     def header(self, name: str) -> str:
-        """Return the first header of that name; "" if there is none."""
+        """Return the first header called *name* (in any case), or ""."""
         return _header(self.headers, name)
 
 
@@ -123,7 +153,7 @@ class SavedFile:
     url: str
     path: Path
     size: int
-    #: Of the content, hex.
+    #: SHA-256 of the content, hex.
     sha256: str
 
 
@@ -141,7 +171,7 @@ class _Origin(NamedTuple):
 
 
 class _FileError(Exception):
-    """Carries an error of the local disk past those of the network."""
+    """Carries an error of the local disk past the handler of network errors."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(str(cause))
@@ -153,10 +183,10 @@ class HttpClient:
 
     Args:
         rules: which addresses may be reached.
-        limits: of each request.
-        trust: for https.
-        proxy: "http://host:port" of a proxy. It looks names up and connects, so *rules* check its
-            address and only literal addresses of servers.
+        limits: limits of each request.
+        trust: verification of certificates for https.
+        proxy: "http://host:port" of a proxy. The proxy resolves names and connects, so *rules* can
+            only check the proxy's address and servers given as literal addresses.
     """
 
     def __init__(
@@ -171,17 +201,17 @@ class HttpClient:
         self._trust = trust or HttpTrust()
         self._proxy = _origin(_checked_url(proxy)) if proxy else None
         if self._proxy is not None and self._proxy.scheme != "http":
-            raise ConfigError(f"the proxy {proxy!r} is not reached by http://")
+            raise ConfigError(f"the URL of the proxy {proxy!r} must begin with http://")
 
     def send(self, request: HttpRequest) -> HttpResponse:
-        """Make a request and return the answer, whole.
+        """Make a request and return the whole response.
 
         Raises:
-            UsageError: the request can't be written down.
+            UsageError: the request is invalid.
             NotAllowedError: an address or a redirect is refused.
-            HttpLimitError: too long, too large, or too many redirects.
-            UnreachableError: nobody answers there.
-            HttpError: what came is no HTTP, or the certificate is not to be trusted.
+            HttpLimitError: it takes too long, is too large, or has too many redirects.
+            UnreachableError: the server cannot be reached.
+            HttpError: the response is not valid HTTP, or the certificate is not trusted.
         """
 
         def whole(answer: _Answer) -> HttpResponse:
@@ -191,16 +221,16 @@ class HttpClient:
         return self._follow(request, whole)
 
     def save(self, request: HttpRequest, path: Union[str, Path], sha256: str = "") -> SavedFile:
-        """Make a request and write the body to a file, which appears when all of it is durable.
+        """Make a request and save the body to a file that appears once it is complete and durable.
 
         Args:
-            request: GET, as a rule.
-            path: of the file; a file that is there is replaced.
-            sha256: of the content that is expected, hex; "" if it is not known.
+            request: usually a GET.
+            path: the file; an existing one is replaced.
+            sha256: expected SHA-256 of the content, hex; "" if it is not known.
 
         Raises:
-            HttpError: as `send`; also a status other than 200, or another content.
-            OSError: the file can't be written.
+            HttpError: as `send`, or the status is not 200, or the content differs from *sha256*.
+            OSError: the file cannot be written.
         """
 
         def saved(answer: _Answer) -> SavedFile:
@@ -215,7 +245,7 @@ class HttpClient:
             raise error.cause from None
 
     def _follow(self, request: HttpRequest, take: Callable[[_Answer], T]) -> T:
-        """Make *request*, follow its redirects, and have *take* read the last answer."""
+        """Make *request*, follow its redirects, and read the final response with *take*."""
         _check_request(request)
         deadline = Deadline(self._limits.seconds)
         for hop in range(self._limits.redirects + 1):
@@ -237,7 +267,7 @@ class HttpClient:
     def _exchange(
         self, request: HttpRequest, url: SplitResult, deadline: Deadline
     ) -> Iterator[_Answer]:
-        """Send one request; the connection is closed at the end of the block."""
+        """Send one request; close the connection at the end of the block."""
         origin = _origin(url)
         sock = self._connected(origin, deadline)
         with contextlib.closing(sock):
@@ -279,21 +309,21 @@ def _checked_url(text: str) -> SplitResult:
     """Return the parts of a URL.
 
     Raises:
-        UsageError: it is none that this client takes.
+        UsageError: *text* is not a URL that this client accepts.
     """
     if not _URL.match(text):
-        raise UsageError(f"{text[:200]!r} is no URL: characters that must be quoted, or too long")
+        raise UsageError(f"{text[:200]!r} is not a URL: it is too long or badly quoted")
     try:
         url = urlsplit(text)
         port = url.port
     except ValueError as error:
-        raise UsageError(f"{text[:200]!r} is no URL: {error}") from None
+        raise UsageError(f"{text[:200]!r} is not a URL: {error}") from None
     if url.scheme not in _PORTS:
         raise NotAllowedError(f"{text[:200]!r} is neither http:// nor https://")
     if url.username is not None or url.password is not None:
-        raise UsageError("a URL must not hold a user or password; pass credentials")
+        raise UsageError("a URL must not contain a user or password; pass credentials")
     if not url.hostname or port == 0:
-        raise UsageError(f"{text[:200]!r} names no host")
+        raise UsageError(f"{text[:200]!r} has no host")
     return url
 
 
@@ -304,18 +334,18 @@ def _origin(url: SplitResult) -> _Origin:
 
 def _check_request(request: HttpRequest) -> None:
     if not _METHOD.match(request.method):
-        raise UsageError(f"{request.method[:40]!r} is no HTTP method")
+        raise UsageError(f"{request.method[:40]!r} is not an HTTP method")
     for name, value in [*request.headers.items(), *request.credentials.items()]:
         if not _NAME.match(name) or not _VALUE.match(value):
-            raise UsageError(f"the header {name[:100]!r} can't be sent as it is")
+            raise UsageError(f"the header {name[:100]!r} has characters not allowed")
         if name.lower() in _OWN_HEADERS:
-            raise UsageError(f"the header {name} is written by the client")
+            raise UsageError(f"the header {name} is set by the client itself")
 
 
 def _written(request: HttpRequest, url: SplitResult, *, whole: bool) -> bytes:
-    """Return the bytes of *request*; *whole*: with the whole URL, as a proxy needs it."""
+    """Return the bytes of *request*; *whole* writes the complete URL, as a proxy needs it."""
     target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    # An interface of this host (RFC 6874) means nothing to the server.
+    # The zone of a link-local address (RFC 6874) means nothing to the server.
     netloc = re.sub(r"%25[^\]]*\]", "]", url.netloc)
     line = f"http://{netloc}{target}" if whole else target
     given = {**request.headers, **request.credentials}
@@ -334,7 +364,7 @@ def _redirected(request: HttpRequest, status: int, place: str) -> HttpRequest:
     """Return the request that a redirect leads to.
 
     Raises:
-        NotAllowedError: it would take secrets to where they can be read, or a body to a stranger.
+        NotAllowedError: it would send credentials unencrypted, or a body to another host.
     """
     url = urljoin(request.url, place).partition("#")[0]
     old, new = _origin(_checked_url(request.url)), _origin(_checked_url(url))
@@ -360,13 +390,13 @@ def _redirected(request: HttpRequest, status: int, place: str) -> HttpRequest:
 
 
 def _tunnel(sock: socket.socket, origin: _Origin, deadline: Deadline) -> None:
-    """Have a proxy connect to *origin*; the socket is closed when it does not."""
+    """Open a tunnel to *origin* through a proxy; close the socket if the proxy refuses."""
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     place = f"{host}:{origin.port}"
     try:
         ask = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n\r\n"
         send(sock, ask.encode("ascii"), deadline)
-        # Byte by byte: what follows the head belongs to TLS.
+        # Read byte by byte, because the bytes after the response head belong to TLS.
         head = b""
         while not head.endswith(b"\r\n\r\n"):
             sock.settimeout(deadline.left())
@@ -394,7 +424,7 @@ def _context(trust: HttpTrust) -> ssl.SSLContext:
 
 
 def _check_fingerprint(sock: ssl.SSLSocket, trust: HttpTrust) -> None:
-    """Compare the server's certificate with the pinned one before anything is sent."""
+    """Compare the server's certificate with the pinned fingerprint before anything is sent."""
     if not trust.fingerprint:
         return
     wanted = trust.fingerprint.replace(":", "").lower()
@@ -406,12 +436,12 @@ def _check_fingerprint(sock: ssl.SSLSocket, trust: HttpTrust) -> None:
 
 
 def _translated(url: str, error: Exception, deadline: Deadline) -> Exception:
-    """Return an error that names the URL, and for one of a library one of this module."""
+    """Return *error* with the URL in its text; errors of a library become those of this module."""
     if isinstance(error, (socket.timeout, TimeoutError)):
         try:
             deadline.left()
         except HttpLimitError as late:
-            # The whole time is over; that is what happened.
+            # The deadline of the whole request has passed, which is the real cause.
             error = late
     if isinstance(error, (HttpError, HttpLimitError)):
         return type(error)(f"{url}: {error}")
@@ -430,7 +460,7 @@ def _header(headers: Tuple[Tuple[str, str], ...], name: str) -> str:
 
 
 def _save(url: str, pieces: Iterator[bytes], path: Path, sha256: str) -> SavedFile:
-    """Write *pieces* beside *path*, then rename; nothing stays after an error."""
+    """Write *pieces* to a temporary file, then rename it to *path*; clean up after an error."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
     digest, size = hashlib.sha256(), 0
     try:
@@ -452,7 +482,7 @@ def _save(url: str, pieces: Iterator[bytes], path: Path, sha256: str) -> SavedFi
 
 @contextlib.contextmanager
 def _written_to(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Make a file; yield what writes to it. It is durable after the block."""
+    """Create a file and yield a function that writes to it; fsync the file after the block."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with _disk():
         handle = os.open(path, flags, 0o600)

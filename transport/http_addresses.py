@@ -1,4 +1,4 @@
-"""Which addresses outgoing HTTP may connect to, and the lookup of their names."""
+"""Which addresses outgoing HTTP may connect to, and the resolution of host names."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from catena.core.frozen import dataclass, field
 
 Address = Union[IPv4Address, IPv6Address]
 
-#: Prefixes of IPv6 addresses that carry an IPv4 address, with its place in the 16 bytes.
+#: IPv6 prefixes that embed an IPv4 address, and the offset of that address in the 16 bytes.
 _CARRIERS = (
     (ip_network("64:ff9b::/96"), 12),  # NAT64
     (ip_network("2002::/16"), 2),  # 6to4
     (ip_network("::/96"), 12),  # IPv4-compatible, obsolete
 )
-#: A number as inet_aton() reads it in place of an address: decimal, octal or hexadecimal.
+#: A number that inet_aton() accepts as an IPv4 address: decimal, octal or hexadecimal.
 _NUMERIC = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+))*\.?\Z")
 
 
@@ -28,21 +28,21 @@ class AddressRefusedError(NotAllowedError):
     """Outgoing HTTP must not connect to this address."""
 
 
-class Listener(NamedTuple):
+class ListenAddress(NamedTuple):
     """An address and port on which a process of this master listens."""
 
-    #: An IP address. Every address of this host: "0.0.0.0", "::", "*" or the name of an interface.
+    #: An IP address. "0.0.0.0", "::", "*" or an interface name stands for every local address.
     host: str
     port: int
 
     @classmethod
-    def of(cls, endpoint: str) -> Listener:
+    def of(cls, endpoint: str) -> ListenAddress:
         """Return the listener of a ZeroMQ address: "tcp://0.0.0.0:4505", "tcp://[::1]:4505"."""
         host, _, port = endpoint.partition("://")[2].rpartition(":")
         return cls(host.strip("[]"), int(port))
 
 
-class Target(NamedTuple):
+class ResolvedAddress(NamedTuple):
     """An address to connect to, as `socket.getaddrinfo` returns it."""
 
     family: int
@@ -54,8 +54,8 @@ class Target(NamedTuple):
 class AddressRules:
     """Which addresses one user of outgoing HTTP may connect to.
 
-    Link-local addresses (with the metadata services of clouds), the unspecified address and
-    multicast are refused, and so is everything on which this master listens.
+    Refused are link-local addresses (which include the metadata services of clouds), the
+    unspecified address, multicast, and everything on which this master listens.
 
     Args:
         listeners: where this master and its API listen. No allow-list permits them.
@@ -63,17 +63,17 @@ class AddressRules:
             they are link-local: management controllers have such addresses.
 
     Raises:
-        ConfigError: a text in *allowed* is no network.
+        ConfigError: an entry of *allowed* is not a network.
     """
 
-    listeners: Tuple[Listener, ...] = ()
+    listeners: Tuple[ListenAddress, ...] = ()
     allowed: Tuple[str, ...] = field(default=())
 
     def check(self, host: str, port: int) -> None:
         """Check one IP address.
 
         Raises:
-            AddressRefusedError: it must not be connected to.
+            AddressRefusedError: outgoing HTTP must not connect to it.
         """
         shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         scope = host.partition("%")[2]
@@ -97,12 +97,12 @@ class AddressRules:
 
 
 def _meanings(host: str) -> FrozenSet[Address]:
-    """Return the address *host* and the IPv4 address that it carries, if any."""
+    """Return the address *host* and the IPv4 address embedded in it, if any."""
     address = ip_address(host.partition("%")[0])
     if isinstance(address, IPv4Address):
         return frozenset({address})
     if address.ipv4_mapped is not None:
-        # The kernel connects to the IPv4 address.
+        # For an IPv4-mapped address the kernel connects to the IPv4 address.
         return frozenset({address.ipv4_mapped})
     found: List[Address] = [address]
     for network, place in _CARRIERS:
@@ -111,7 +111,7 @@ def _meanings(host: str) -> FrozenSet[Address]:
     return frozenset(found)
 
 
-def _is_listener(listener: Listener, address: Address, scope: str, port: int) -> bool:
+def _is_listener(listener: ListenAddress, address: Address, scope: str, port: int) -> bool:
     if listener.port != port:
         return False
     if not _is_address(listener.host):
@@ -121,7 +121,7 @@ def _is_listener(listener: Listener, address: Address, scope: str, port: int) ->
 
 
 def _is_own(address: Address, scope: str) -> bool:
-    """Return whether *address* belongs to this host: the kernel lets a socket have it."""
+    """Return whether *address* belongs to this host: whether the kernel lets a socket bind it."""
     if address.is_loopback:
         return True
     try:
@@ -132,13 +132,13 @@ def _is_own(address: Address, scope: str) -> bool:
             with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
                 probe.bind((str(address), 0, 0, _interface(scope)))
     except OSError as error:
-        # Only this error says that no interface has it; anything else is no proof.
+        # Only these errors prove that no interface has the address; others are inconclusive.
         return error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL)
     return True
 
 
 def _interface(scope: str) -> int:
-    """Return the number of the interface that the scope of an address names; 0: none."""
+    """Return the index of the interface named by an address scope, or 0 if there is none."""
     if not scope or scope.isdigit():
         return int(scope or 0)
     return socket.if_nametoindex(scope)
@@ -148,27 +148,27 @@ def refuse_ambiguous(host: str) -> None:
     """Refuse a number that some programs read as an IP address: "2130706433", "0177.1".
 
     Raises:
-        AddressRefusedError: *host* is one.
+        AddressRefusedError: *host* is such a number.
     """
     if _NUMERIC.match(host) and not _is_address(host):
         raise AddressRefusedError(f"{host} is no IP address in its usual form")
 
 
-def resolve(host: str, port: int, rules: AddressRules, seconds: float) -> List[Target]:
-    """Return the addresses of *host*, each of them checked.
+def resolve(host: str, port: int, rules: AddressRules, seconds: float) -> List[ResolvedAddress]:
+    """Return the addresses of *host* after checking each of them.
 
-    The caller connects to these and asks for no name again, so that a name server can't give
-    another address after the check.
+    The caller connects to exactly these addresses without another lookup, so a name server cannot
+    substitute another address after the check.
 
     Args:
         host: a name, or an IP address without brackets.
         port: TCP port.
-        rules: every address of *host* has to pass them.
-        seconds: how long the lookup may take.
+        rules: checked against every address of *host*.
+        seconds: time limit of the lookup.
 
     Raises:
         AddressRefusedError: an address is refused, or *host* is a number that stands for one.
-        UnreachableError: the name is unknown, or nobody answered in time.
+        UnreachableError: the name is unknown, or no name server answered in time.
     """
     refuse_ambiguous(host)
     found = _looked_up(host, port, seconds)
@@ -185,15 +185,15 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _looked_up(host: str, port: int, seconds: float) -> List[Target]:
-    """Ask the resolver in a thread of its own: getaddrinfo() takes no time limit."""
-    answer: List[Target] = []
+def _looked_up(host: str, port: int, seconds: float) -> List[ResolvedAddress]:
+    """Resolve *host* in a thread of its own, because getaddrinfo() has no time limit."""
+    answer: List[ResolvedAddress] = []
     failure: List[Optional[Exception]] = [None]
 
     def ask() -> None:
         try:
             rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answer.extend(Target(row[0], row[4]) for row in rows)
+            answer.extend(ResolvedAddress(row[0], row[4]) for row in rows)
         except (OSError, UnicodeError) as error:
             failure[0] = error
 

@@ -1,4 +1,4 @@
-"""Bytes of one outgoing HTTP exchange: deadline, sockets, and bodies within their limits."""
+"""One outgoing HTTP exchange at the level of bytes: deadline, sockets, and limits of bodies."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Callable, Iterator, List, Optional, Protocol, cast
 
 from catena.core.errors import CatenaError, LimitError
 from catena.core.frozen import dataclass
-from catena.transport.http_addresses import Target
+from catena.transport.http_addresses import ResolvedAddress
 
-#: Bytes that are read from a body at a time.
+#: Bytes read from a body at a time.
 PIECE_BYTES = 64 * 1024
-#: Bytes on the wire that a body of no bytes may take: status, headers, trailers.
+#: Bytes allowed on the wire in addition to the body: status line, headers, trailers.
 _HEAD_BYTES = 1024 * 1024
-#: Bytes on the wire for each byte of a body: a chunk of one byte takes six.
+#: Bytes allowed on the wire per byte of body, since a chunk of one byte takes six.
 _WIRE_FACTOR = 8
 _SEND_BYTES = 64 * 1024
 
@@ -28,14 +28,14 @@ class HttpError(CatenaError):
 
 
 class HttpLimitError(LimitError):
-    """An HTTP answer went beyond its limits."""
+    """An HTTP response exceeds a limit."""
 
 
 class Deadline:
-    """The moment by which a whole request has to be over.
+    """The time by which a whole request must be complete.
 
     Args:
-        seconds: from now.
+        seconds: counted from now.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -43,24 +43,24 @@ class Deadline:
         self._seconds = seconds
 
     def left(self) -> float:
-        """Return the seconds that are left.
+        """Return the remaining seconds.
 
         Raises:
-            HttpLimitError: none.
+            HttpLimitError: the deadline has passed.
         """
         left = self._end - time.monotonic()
         if left <= 0:
-            raise HttpLimitError(f"not over within {self._seconds:g} s")
+            raise HttpLimitError(f"not complete within {self._seconds:g} s")
         return left
 
 
 class Limited(io.RawIOBase):
-    """What a server sends, within a deadline and a number of bytes.
+    """Reads from a server until a deadline or a maximum number of bytes.
 
     Args:
-        sock: connected.
-        deadline: for everything that is read.
-        most: bytes.
+        sock: a connected socket.
+        deadline: applies to every read.
+        most: maximum number of bytes.
     """
 
     def __init__(self, sock: socket.socket, deadline: Deadline, most: int) -> None:
@@ -72,10 +72,10 @@ class Limited(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read some bytes; 0 at the end.
+        """Read some bytes and return their count; 0 at the end.
 
         Raises:
-            HttpLimitError: too many bytes, or too late.
+            HttpLimitError: the byte limit or the deadline is exceeded.
         """
         self._sock.settimeout(self._deadline.left())
         try:
@@ -85,12 +85,12 @@ class Limited(io.RawIOBase):
             raise
         self._left -= count
         if self._left < 0:
-            raise HttpLimitError("the answer is longer than allowed, with what frames it")
+            raise HttpLimitError("the response and its headers exceed the limit")
         return count
 
 
 class _Readable(Protocol):
-    """What `http.client.HTTPResponse` asks of a socket."""
+    """The part of a socket that `http.client.HTTPResponse` uses."""
 
     def makefile(self, mode: str) -> Any:
         """Return a file to read from."""
@@ -104,17 +104,17 @@ class _Reader:
         return io.BufferedReader(self._raw)
 
 
-def connect(targets: List[Target], deadline: Deadline, seconds: float) -> socket.socket:
-    """Return a connection to the first of *targets* that takes one.
+def connect(targets: List[ResolvedAddress], deadline: Deadline, seconds: float) -> socket.socket:
+    """Return a connection to the first of *targets* that accepts one.
 
     Args:
         targets: checked addresses.
         deadline: of the whole request.
-        seconds: for one address.
+        seconds: time limit for one address.
 
     Raises:
-        OSError: none of them took it.
-        HttpLimitError: too late.
+        OSError: no address accepted a connection.
+        HttpLimitError: the deadline has passed.
     """
     failure: Optional[OSError] = None
     for target in targets:
@@ -136,7 +136,7 @@ def connect(targets: List[Target], deadline: Deadline, seconds: float) -> socket
 def secure(
     sock: socket.socket, context: ssl.SSLContext, host: str, deadline: Deadline
 ) -> ssl.SSLSocket:
-    """Return the TLS connection over *sock*, its handshake done; *sock* is closed on an error."""
+    """Return a TLS connection over *sock* after the handshake; close *sock* on an error."""
     try:
         wrapped = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
     except BaseException:
@@ -152,7 +152,7 @@ def secure(
 
 
 def send(sock: socket.socket, data: bytes, deadline: Deadline) -> None:
-    """Send *data*; a server that takes nothing ends with the deadline."""
+    """Send *data*; raise at the deadline if the server does not read."""
     for start in range(0, len(data), _SEND_BYTES):
         sock.settimeout(deadline.left())
         sock.sendall(data[start : start + _SEND_BYTES])
@@ -161,39 +161,39 @@ def send(sock: socket.socket, data: bytes, deadline: Deadline) -> None:
 def answer_of(
     sock: socket.socket, method: str, deadline: Deadline, max_bytes: int
 ) -> http.client.HTTPResponse:
-    """Read status and headers of an answer; its body is for `body_of`."""
+    """Read the status and headers of a response; `body_of` reads its body."""
     wire = _HEAD_BYTES + _WIRE_FACTOR * max_bytes
     reader: _Readable = _Reader(Limited(sock, deadline, wire))
-    # The response reads from a file alone, and that is all that it needs a socket for.
+    # HTTPResponse calls only makefile() of its socket.
     found = http.client.HTTPResponse(cast("socket.socket", reader), method=method)
     found.begin()
     if found.status < 200:
-        raise HttpError(f"the server answered {found.status}, which is no end")
+        raise HttpError(f"the server sent {found.status}, which is not a final status")
     return found
 
 
 @dataclass(frozen=True)
 class _Decoder:
-    """Turns pieces of the wire into pieces of the body."""
+    """Decodes the body, piece by piece."""
 
     feed: Callable[[bytes], Iterator[bytes]]
-    #: Raises HttpError when the body ends too early.
+    #: Raises HttpError if the body is incomplete.
     finish: Callable[[], None]
 
 
 def body_of(response: http.client.HTTPResponse, max_bytes: int) -> Iterator[bytes]:
-    """Yield the body of an answer, decompressed.
+    """Yield the body of a response, decompressed.
 
     Args:
-        response: as `answer_of` returned it.
-        max_bytes: limit for the body, also when it is compressed on the wire.
+        response: as returned by `answer_of`.
+        max_bytes: limit of the decompressed body.
 
     Raises:
-        HttpLimitError: longer than *max_bytes*.
-        HttpError: it breaks off, or is compressed in a way that nobody asked for.
+        HttpLimitError: the body is longer than *max_bytes*.
+        HttpError: the body ends early, or has an encoding that was not requested.
     """
     if response.length is not None and response.length > max_bytes:
-        raise HttpLimitError(f"{response.length} bytes; {max_bytes} are allowed")
+        raise HttpLimitError(f"{response.length} bytes exceed the limit of {max_bytes}")
     decoder = _decoder(response.getheader("Content-Encoding", "").strip().lower())
     total = 0
     while True:
@@ -203,10 +203,10 @@ def body_of(response: http.client.HTTPResponse, max_bytes: int) -> Iterator[byte
         for part in decoder.feed(piece):
             total += len(part)
             if total > max_bytes:
-                raise HttpLimitError(f"more than the {max_bytes} bytes that are allowed")
+                raise HttpLimitError(f"more than the limit of {max_bytes} bytes")
             yield part
     if response.length:
-        raise HttpError(f"the answer broke off; {response.length} bytes are missing")
+        raise HttpError(f"the response ended early; {response.length} bytes are missing")
     decoder.finish()
 
 
@@ -214,14 +214,14 @@ def _decoder(encoding: str) -> _Decoder:
     if encoding in ("", "identity"):
         return _Decoder(lambda piece: iter((piece,)), lambda: None)
     if encoding not in ("gzip", "x-gzip"):
-        raise HttpError(f"the answer is encoded as {encoding!r}, which nobody asked for")
+        raise HttpError(f"the response has an unrequested encoding, {encoding!r}")
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
 
     def feed(piece: bytes) -> Iterator[bytes]:
-        # Bounded pieces: a small input may stand for gigabytes.
+        # Decompress in bounded pieces: a small input may expand to gigabytes.
         while piece:
             if inflate.eof:
-                raise HttpError("the compressed answer goes on after its end")
+                raise HttpError("data follows the end of the compressed response")
             out = inflate.decompress(piece, PIECE_BYTES)
             piece = inflate.unconsumed_tail or inflate.unused_data
             if out:
@@ -229,6 +229,6 @@ def _decoder(encoding: str) -> _Decoder:
 
     def finish() -> None:
         if not inflate.eof:
-            raise HttpError("the compressed answer broke off")
+            raise HttpError("the compressed response ended early")
 
     return _Decoder(feed, finish)

@@ -1,7 +1,7 @@
-"""CURVE key pairs: made, kept in files that only their owner reads, and told apart.
+"""CURVE key pairs: generation, storage in files that only their owner can read, fingerprints.
 
-Text form is Z85 (ZeroMQ RFC 32): 40 characters for 32 bytes. `zmq` is imported only where a key
-pair is made, so that reading and comparing keys costs a command line nothing.
+The text form is Z85 (ZeroMQ RFC 32): 40 characters for 32 bytes. `zmq` is imported only to
+generate a pair, so that a command line that only compares keys starts quickly.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _PROOF_CONTEXT = b"catena enrol 1\0"
 
 
 class BadKeyError(UsageError):
-    """A text is not a CURVE key: 40 characters of Z85."""
+    """A text is not a CURVE key of 40 Z85 characters."""
 
 
 class UnsafeKeyError(CatenaError):
-    """A secret key's file is open to others, or does not hold a key."""
+    """A secret key's file is accessible to others, or does not contain a key."""
 
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A CURVE key pair, both as Z85. The secret never shows in a repr."""
+    """A CURVE key pair, both keys as Z85. The repr omits the secret."""
 
     public: str
     secret: str = field(repr=False)
 
     @property
     def fingerprint(self) -> str:
-        """The public key's fingerprint."""
+        """Return the public key's fingerprint."""
         return fingerprint(self.public)
 
 
-#: The key pair of every master's enrol socket. Its secret is PUBLISHED, on purpose: a client can't
-#: speak CURVE before it knows a key, and this one gets it the master's true key. It protects
-#: nothing; the offer is trusted by its fingerprint or on first use, and a token's proof is bound
-#: to both true keys, so that a man in the middle gains nothing from either.
+#: The key pair of every master's enrol socket. Its secret is PUBLISHED on purpose: a client can't
+#: use CURVE before it knows a key, and with this one it fetches the master's real key. The pair
+#: protects nothing. The offered key is trusted by its fingerprint or on first use. A token's
+#: proof is bound to both real keys, so that a man in the middle cannot use it.
 BOOTSTRAP = KeyPair(
     public="IsIQuCAx0nu0F6ORv:j+x$[LaHGVpc>Y-m?(kB*O",
     secret=":5dK3IQowJc^uGIo-5T>sas%&?>8n9r]iNKSXc]J",
@@ -65,7 +65,7 @@ def key_bytes(key: str) -> bytes:
     """Return the 32 bytes of a Z85 key.
 
     Raises:
-        BadKeyError: it is none.
+        BadKeyError: *key* is not a key.
     """
     if len(key) != KEY_CHARACTERS:
         raise BadKeyError
@@ -124,14 +124,14 @@ def generate() -> KeyPair:
 
 
 def load_or_create(folder: AnyPath, name: str = "curve") -> KeyPair:
-    """Return the key pair kept in *folder*, made there (durably) if there is none.
+    """Return the key pair stored in *folder*; create it durably if there is none.
 
-    `<name>.key` holds the secret (0600), `<name>.pub` the public key for people.
+    `<name>.key` contains the secret (mode 0600), `<name>.pub` the public key for people.
 
     Raises:
-        UnsafeFolderError: the folder is not this user's alone.
-        UnsafeKeyError: the file is open to others or is damaged. It is never replaced by itself:
-            a new key would have to be accepted anew, and the old one may be in a backup.
+        UnsafeFolderError: the folder belongs to another user or is writable by others.
+        UnsafeKeyError: the file is accessible to others or damaged. It is never replaced
+            automatically: a new key would have to be accepted, and a backup may have the old one.
     """
     path = private_folder(folder) / f"{name}.key"
     try:
@@ -149,7 +149,7 @@ def load_or_create(folder: AnyPath, name: str = "curve") -> KeyPair:
 
 
 def public_file(pair: KeyPair) -> bytes:
-    """Return what the file of a public key holds, for people."""
+    """Return the content of a public key's file, which is for people."""
     return pair.public.encode() + b"\n"
 
 
@@ -158,11 +158,11 @@ def load(folder: AnyPath, name: str = "curve") -> KeyPair:
 
     Raises:
         FileNotFoundError: there is none.
-        UnsafeKeyError: its file is open to others or is damaged.
+        UnsafeKeyError: its file is accessible to others or damaged.
     """
     path = Path(folder) / f"{name}.key"
     found = path.lstat()
-    # A host that SSH alone reaches has neither a key nor this.
+    # Imported here: a host that is reached only over SSH has neither a key nor zmq.
     import zmq
 
     if not stat.S_ISREG(found.st_mode) or found.st_mode & 0o077 or found.st_uid != os.geteuid():
@@ -178,12 +178,12 @@ def load(folder: AnyPath, name: str = "curve") -> KeyPair:
 
 
 def check_pair(folder: AnyPath, pair: KeyPair, name: str = "curve") -> None:
-    """Compare a key pair with the public key beside it, where there is one.
+    """Compare a key pair with the public key file beside it, if there is one.
 
-    A secret key with a changed bit is a key, too, which no peer knows.
+    This detects a damaged secret key: after a bit flip it is still a valid key, but of no peer.
 
     Raises:
-        UnsafeKeyError: they do not belong together.
+        UnsafeKeyError: secret and public key do not match.
     """
     path = Path(folder) / f"{name}.pub"
     try:
@@ -198,7 +198,7 @@ def check_pair(folder: AnyPath, pair: KeyPair, name: str = "curve") -> None:
 
 
 def promote(folder: AnyPath, name: str, over: str = "curve") -> KeyPair:
-    """Make the key pair *name* the pair *over*, durably (the last step of a rotation)."""
+    """Rename the key pair *name* to *over*, durably (the last step of a rotation)."""
     pair = load(folder, name)
     home = Path(folder)
     rename_durable(home / f"{name}.key", home / f"{over}.key")
@@ -208,20 +208,20 @@ def promote(folder: AnyPath, name: str, over: str = "curve") -> KeyPair:
 
 
 def token_digest(token: str) -> bytes:
-    """Return what the master keeps of a token: its SHA-256."""
+    """Return the form in which the master stores a token: its SHA-256."""
     return sha256(token.encode()).digest()
 
 
 def token_proof(token: str, minion_key: str, master_key: str, id: str) -> str:
     """Return the proof that the holder of *minion_key* knows *token*, for `EnrolRequest`.
 
-    It is bound to both public keys and the id: whoever carries it to another master, or under
-    another key, carries nothing.
+    It is bound to both public keys and the id, so it is useless to another master and with
+    another key.
     """
     return proof_by_digest(token_digest(token), minion_key, master_key, id)
 
 
 def proof_by_digest(digest: bytes, minion_key: str, master_key: str, id: str) -> str:
-    """Return the proof from a kept `token_digest`; compare it with `hmac.compare_digest`."""
+    """Return the proof from a stored `token_digest`; compare it with `hmac.compare_digest`."""
     text = _PROOF_CONTEXT + key_bytes(minion_key) + key_bytes(master_key) + id.encode()
     return hmac_sha256(digest, text).hex()

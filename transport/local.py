@@ -1,4 +1,4 @@
-"""Unix sockets on one host: who is on the other end, and a blocking client. No zmq, no asyncio."""
+"""Unix sockets on one host: the peer's identity, and a blocking client. No zmq, no asyncio."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from catena.transport.messages import (
 
 _CREDENTIALS = struct.Struct("3i")
 _PATH_LIMIT = 107
-#: After these more answers come.
+#: Messages that are followed by more answers.
 _ITEMS = (ClientItem, ClientItems)
 _ITEM_NAMES = frozenset(kind.__name__ for kind in _ITEMS)
 
 
 class LostAnswerError(UnreachableError):
-    """The connection broke after a request was sent: nobody knows whether it was carried out."""
+    """The connection broke after a request was sent, which may or may not have taken effect."""
 
 
 @dataclass(frozen=True)
 class LocalPeer:
-    """Who is on the other end of a unix socket, as the kernel says."""
+    """The process at the other end of a unix socket, as reported by the kernel."""
 
     uid: int
     gid: int
@@ -61,11 +61,12 @@ def listen(path: AnyPath, group: Optional[int] = None, backlog: int = 128) -> so
     """Return a non-blocking listening unix socket at *path*.
 
     The socket is 0600 in a folder of 0700; with *group* (a gid) 0660 in 0750, both of that group.
-    A socket file that nobody serves any more is replaced.
+    The socket has mode 0600 in a folder of 0700; with *group* (a gid) 0660 in 0750, both owned by
+    that group. A socket file that no process serves is replaced.
 
     Raises:
         UnreachableError: a living process serves *path* already, or the path is too long.
-        UnsafeFolderError: the folder is another user's or writable by others.
+        UnsafeFolderError: the folder belongs to another user or is writable by others.
     """
     where = Path(path)
     folder = private_folder(where.parent)
@@ -76,8 +77,8 @@ def listen(path: AnyPath, group: Optional[int] = None, backlog: int = 128) -> so
     _remove_dead(where)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # Bound under another name first, so that nobody meets it before its mode is right.
-        # No longer than its own name: a path that fits the limit must not fail by this one.
+        # Bind a temporary name, so that no client connects before the mode is set. Keep it no
+        # longer than the socket's own name, so that a path within the limit does not fail.
         fresh = where.with_name(f".{os.getpid()}")
         fresh.unlink(missing_ok=True)
         listener.bind(os.fspath(fresh))
@@ -102,7 +103,7 @@ def _remove_dead(where: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise UnreachableError(f"{where}: exists and is no socket")
+        raise UnreachableError(f"{where}: exists and is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
@@ -118,12 +119,12 @@ def _remove_dead(where: Path) -> None:
 class LocalClient:
     """A blocking client of a master's or a minion's unix socket, for one thread.
 
-    Not connected before the first request; use it as a context manager or call `close`.
+    It connects at the first request; use it as a context manager or call `close`.
 
     Args:
-        path: the socket.
-        receiver: "client" (a command line, or a job's relay), or "job" (a job process that talks
-            to its minion's daemon in PillarRequest, ChunkRequest …).
+        path: of the socket.
+        receiver: "client" (a command line, or a job's relay), or "job" (a job process that sends
+            PillarRequest, ChunkRequest … to its minion's daemon).
     """
 
     def __init__(self, path: AnyPath, receiver: str = "client") -> None:
@@ -132,7 +133,7 @@ class LocalClient:
         self._path = os.fspath(path)
         self._receiver = receiver
         self._socket: Optional[socket.socket] = None
-        #: Process that connected: a copy of it (fork) needs a connection of its own.
+        #: Process that connected; a forked copy needs a connection of its own.
         self._owner = 0
         self._reader = FrameReader()
         self._frames: Deque[Frame] = deque()
@@ -141,13 +142,13 @@ class LocalClient:
         """Send *message* and return the message that answers it (a ClientReply, PillarReply …).
 
         Args:
-            message: ClientRequest, or for a job what `ALLOWED["local", "minion"]` names.
-            timeout: seconds for the whole of it; None waits for ever.
+            message: ClientRequest, or for a job one of `ALLOWED["local", "minion"]`.
+            timeout: seconds for the whole request; None waits for ever.
 
         Raises:
             CatenaError: of the class that the Failure names.
-            UnreachableError: nobody listens, or the time is up.
-            LostAnswerError: the connection broke behind the request.
+            UnreachableError: no process listens, or the time is up.
+            LostAnswerError: the connection broke after the request was sent.
             NotAllowedError: this user may not open the socket.
         """
         end = _end(timeout)
@@ -158,7 +159,7 @@ class LocalClient:
                 return answer
 
     def begin(self, message: Any, timeout: Optional[float] = None) -> bytes:
-        """Send *message* and return its msg-id, by which `answered` knows the answer.
+        """Send *message* and return its msg-id, by which `answered` identifies the answer.
 
         Raises:
             As `request`.
@@ -168,10 +169,10 @@ class LocalClient:
     def answered(
         self, begun: AbstractSet[bytes], timeout: Optional[float] = None
     ) -> Tuple[bytes, Any]:
-        """Return (msg-id, answer), a Failure perhaps, of the first of *begun* that is answered.
+        """Return (msg-id, answer) of the first of *begun* to be answered; it may be a Failure.
 
         Raises:
-            CatenaError: the connection as a whole is refused or gone; nothing more will come.
+            CatenaError: the connection as a whole is refused or lost; no more answers will come.
         """
         envelope = self._next_envelope(begun, _end(timeout))
         if envelope.reply_to == wire.ZERO:
@@ -181,11 +182,11 @@ class LocalClient:
     def pipelined(
         self, messages: Sequence[Any], window: int, timeout: Optional[float] = None
     ) -> Iterator[Any]:
-        """Yield the answers to *messages* in the order asked, with up to *window* under way.
+        """Yield the answers to *messages* in this order, with up to *window* requests in progress.
 
         Args:
             messages: as of `request`; each has one answer.
-            window: requests that are sent before the oldest is answered.
+            window: maximum number of unanswered requests.
             timeout: longest wait for the next answer, seconds; None waits for ever.
 
         Raises:
@@ -211,13 +212,13 @@ class LocalClient:
             yield answer
 
     def stream(self, message: Any, timeout: Optional[float] = None) -> Iterator[Any]:
-        """Yield the value of each item, and return when the ClientReply came.
+        """Yield the value of each item, and return when the ClientReply has arrived.
 
         The reply's value is then in `last_reply`. Leaving the iteration early sends ClientStop.
 
         Args:
             message: a ClientRequest.
-            timeout: longest silence in seconds between two items; None waits for ever.
+            timeout: longest wait in seconds for the next item; None waits for ever.
 
         Raises:
             As `request`.
@@ -245,7 +246,7 @@ class LocalClient:
                 self._send(ClientStop(), _end(1.0), msg_id)
 
     def _has_reply(self, msg_id: bytes) -> bool:
-        """Drop what came of a stream that nobody reads on; return whether that was all of it."""
+        """Drop queued answers of an abandoned stream; return whether its reply was among them."""
         kept: List[Frame] = []
         ended = False
         for raw in self._frames:
@@ -258,14 +259,14 @@ class LocalClient:
         return ended
 
     def notify(self, message: Any) -> None:
-        """Send a message that nobody answers (JobProgressed)."""
+        """Send a message that has no answer (JobProgressed)."""
         self._send(message, _end(10.0))
 
     def is_usable(self) -> bool:
-        """Return whether this process is connected and the other side has not hung up."""
+        """Return whether this process is connected and the peer has not closed the connection."""
         if self._socket is None or self._owner != os.getpid():
             return False
-        # Each request sets its own time limit again.
+        # Each request sets its own time limit afterwards.
         self._socket.setblocking(False)
         try:
             return bool(self._socket.recv(1, socket.MSG_PEEK))
@@ -275,7 +276,7 @@ class LocalClient:
             return False
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
@@ -302,7 +303,7 @@ class LocalClient:
         except OSError as error:
             sock.close()
             reason = error.strerror or "no answer"
-            raise UnreachableError(f"nothing serves {self._path}: {reason}") from None
+            raise UnreachableError(f"no process serves {self._path}: {reason}") from None
         self._socket, self._owner = sock, os.getpid()
         return sock
 
@@ -321,7 +322,7 @@ class LocalClient:
         return msg_id
 
     def _refusal(self, end: Optional[float]) -> bool:
-        """Return whether a server that hung up has left a last word to read."""
+        """Return whether a server that closed the connection has left a message to read."""
         try:
             frames = self._read(end)
         except UnreachableError:
@@ -341,17 +342,17 @@ class LocalClient:
         return message
 
     def _next_envelope(self, wanted: AbstractSet[bytes], end: Optional[float]) -> Envelope:
-        """Return the next message that answers one of *wanted*, or the connection as a whole."""
+        """Return the next message that answers one of *wanted* or the connection as a whole."""
         while True:
             while not self._frames:
                 self._frames.extend(self._read(end))
             envelope = wire.unpack(self._frames.popleft(), socket="local", receiver=self._receiver)
-            # ZERO: said to the connection as a whole (not allowed, going down).
+            # ZERO answers the connection as a whole: not allowed, or the server stops.
             if envelope.reply_to in wanted or envelope.reply_to == wire.ZERO:
                 return envelope
 
     def _read(self, end: Optional[float]) -> List[Frame]:
-        """Wait for more, and return the frames that it completes."""
+        """Wait for data, and return the frames that it completes."""
         sock = self._connected(end)
         try:
             sock.settimeout(_left(end))
@@ -361,7 +362,7 @@ class LocalClient:
             raise self._broken(error) from None
         if not count:
             self.close()
-            raise LostAnswerError(f"{self._path}: the other side hung up")
+            raise LostAnswerError(f"{self._path}: the server closed the connection")
         try:
             return self._reader.took(count)
         except PeerError:
@@ -374,5 +375,5 @@ def _end(timeout: Optional[float]) -> Optional[float]:
 
 
 def _left(end: Optional[float]) -> Optional[float]:
-    # 0 would mean "do not block" to the socket module; a moment past the end is no harm.
+    # 0 would make the socket non-blocking, so wait at least a millisecond.
     return None if end is None else max(0.001, end - time.monotonic())

@@ -11,7 +11,7 @@ from typing import Any, Awaitable, Callable, Dict, Optional, Set
 from catena.core.errors import CatenaError, NotAllowedError, PeerError, UnreachableError
 from catena.core.files import AnyPath
 from catena.transport import wire
-from catena.transport.answers import Answers
+from catena.transport.answers import ReplyQueue
 from catena.transport.failures import failure_of
 from catena.transport.framing import FrameReader
 from catena.transport.local import LocalPeer, listen, peer_of
@@ -21,46 +21,46 @@ from catena.transport.wire import ZERO
 log = logging.getLogger(__name__)
 
 _READ_BYTES = 256 * 1024
-#: What is gathered in one turn of the loop is written from this size on.
+#: Bytes gathered in one iteration of the event loop that are written without waiting for its end.
 _GATHER_BYTES = 64 * 1024
-#: How long something patient waits for company: a quick minion has answered by then.
+#: Seconds for which a patient message waits for others; a quick minion answers within them.
 PATIENT_SECONDS = 0.004
-#: Requests that one client may have under way.
+#: Maximum number of concurrent requests of one client.
 REQUESTS = 64
 
 
 class LocalConnection:
-    """One client. `peer` says who; `send` waits while the client does not read."""
+    """One client, identified by `peer`; `send` waits while the client does not read."""
 
     def __init__(self, peer: LocalPeer, writer: asyncio.StreamWriter) -> None:
         self.peer = peer
         self._writer = writer
         self._lock = asyncio.Lock()
-        #: Said in this turn of the loop: it goes out as one write, for its bytes.
-        self._said = Answers()
-        #: Written at the end of this turn, or when patience is over.
+        #: Messages gathered in this iteration of the event loop, which are written together.
+        self._said = ReplyQueue()
+        #: Whether a write is scheduled for the end of this iteration.
         self._soon = False
         self._later: Optional[asyncio.TimerHandle] = None
 
     async def send(self, message: Any, reply_to: bytes = ZERO, *, patient: bool = False) -> None:
-        """Send; waits while the client does not read.
+        """Send a message; wait while the client does not read.
 
         Args:
-            message: what to say.
-            reply_to: what it answers.
-            patient: it may go a moment later, with what else is said by then.
+            message: the message.
+            reply_to: msg-id of the request that it answers.
+            patient: wait up to PATIENT_SECONDS for further messages to share a write.
 
         Raises:
-            UnreachableError: the client is gone.
-            LimitError, NotPackableError: the message can't travel.
+            UnreachableError: the client has disconnected.
+            LimitError, NotPackableError: the message cannot be sent.
         """
         if self._lock.locked() or self._writer.transport.get_write_buffer_size():
             await self._readable()
         elif self._writer.is_closing():
-            raise UnreachableError("the client is gone")
+            raise UnreachableError("the client has disconnected")
         last = type(message) is ClientReply
         self._said.add(message, reply_to)
-        # The end of a request is what its client waits for.
+        # The client waits for the end of its request, so write it at once.
         if last or self._said.size >= _GATHER_BYTES:
             self.flush()
         else:
@@ -75,15 +75,15 @@ class LocalConnection:
             self._later = loop.call_later(PATIENT_SECONDS, self.flush)
 
     async def _readable(self) -> None:
-        """Wait until the client has read; one after the other."""
+        """Wait until the client has read; callers wait one after the other."""
         async with self._lock:
             try:
                 await self._writer.drain()
             except (ConnectionError, RuntimeError):
-                raise UnreachableError("the client is gone") from None
+                raise UnreachableError("the client has disconnected") from None
 
     def flush(self) -> None:
-        """Write what was said."""
+        """Write all gathered messages."""
         said, self._soon = self._said.take(), False
         if self._later is not None:
             self._later.cancel()
@@ -92,7 +92,7 @@ class LocalConnection:
             self._writer.write(said)
 
 
-#: Runs as a task of its own per ClientRequest; cancelled by ClientStop and when the client goes.
+#: Runs as a task per ClientRequest; cancelled by ClientStop or when the client disconnects.
 #: A CatenaError that it raises is answered with a Failure.
 Handler = Callable[[LocalConnection, Envelope], Awaitable[None]]
 
@@ -101,10 +101,11 @@ class LocalServer:
     """Serves ClientRequest on a unix socket.
 
     Args:
-        path: socket to make; its folder becomes 0700 (0750 with *group*).
+        path: socket to create; its folder gets mode 0700 (0750 with *group*).
         handler: see Handler.
-        allow: asked once per connection; False answers NotAllowedError and hangs up.
-        group: gid that may connect too.
+        allow: called once per connection; if it returns False, the client gets NotAllowedError and
+            is disconnected.
+        group: gid whose members may connect too.
     """
 
     def __init__(
@@ -126,13 +127,13 @@ class LocalServer:
 
         Raises:
             UnreachableError: another process serves the path.
-            UnsafeFolderError: the folder is not this user's alone.
+            UnsafeFolderError: the folder belongs to another user or is writable by others.
         """
         listener = listen(self._path, self._group)
         self._server = await asyncio.start_unix_server(self._client, sock=listener)
 
     async def stop(self) -> None:
-        """Hang up on everybody, cancel their requests, remove the socket."""
+        """Disconnect all clients, cancel their requests, and remove the socket."""
         if self._server is None:
             return
         self._server.close()
@@ -156,11 +157,11 @@ class LocalServer:
                 refusal = NotAllowedError(_not_allowed(connection.peer.uid))
                 await connection.send(failure_of(refusal))
         except (ConnectionError, UnreachableError):
-            log.debug("%s: a client is gone", self._path)
+            log.debug("%s: a client disconnected", self._path)
         except PeerError as error:
-            log.warning("%s: a client broke the protocol: %s", self._path, error)
+            log.warning("%s: a client violated the protocol: %s", self._path, error)
         except asyncio.CancelledError:
-            # Only `stop` cancels; a task that ends as cancelled is reported by the stream server.
+            # Only `stop` cancels; asyncio's stream server would report a cancelled task.
             log.debug("%s: stops", self._path)
         finally:
             self._clients.discard(task)
@@ -224,7 +225,7 @@ class LocalServer:
         try:
             await connection.send(failure, envelope.msg_id)
         except UnreachableError:
-            log.debug("%s: nobody is left to tell: %s", self._path, failure.message)
+            log.debug("%s: no client left for the answer: %s", self._path, failure.message)
 
 
 def _not_allowed(uid: int) -> str:

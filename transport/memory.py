@@ -1,9 +1,9 @@
-"""A master and minions joined in memory: the interfaces of Gateway and AgentLink, without sockets.
+"""A master and minions connected in memory: Gateway and AgentLink without sockets.
 
-Every message goes through the codec and its rules for who may say what, so that a program which
-works here says nothing that a real socket would refuse. Delivery happens when the receiver looks:
-the minion's in `MemoryLink.service`, the master's when `MemoryGateway.deliver` is called or,
-with `start`, at once. Messages can be held, dropped and doubled on the way.
+Every message passes through the codec and the rules of who may send what, so a program that works
+here sends nothing that a real socket would refuse. Messages are delivered when the receiver asks:
+to the minion in `MemoryLink.service`, to the master in `MemoryGateway.deliver` or, after `start`,
+at once. Tests can hold, drop and duplicate messages on the way.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from catena.transport.messages import Ping, Pong
 from catena.transport.peers import Endpoints, KeyTable, Peer
 from catena.transport.wire import ZERO
 
-#: What happens to a frame on its way: it is replaced by the frames that come back.
+#: Maps a frame in transit to the frames that are delivered in its place.
 Fault = Callable[[bytes], List[bytes]]
 
 
 def pass_on(frame: bytes) -> List[bytes]:
-    """Deliver *frame* once (no fault)."""
+    """Deliver *frame* unchanged, once."""
     return [frame]
 
 
@@ -40,7 +40,7 @@ class _Line:
 
 
 class MemoryGateway:
-    """Stands for a Gateway; minions are made by `link`."""
+    """Stands in for a Gateway; `link` makes its minions."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class MemoryGateway:
         on_gone: Optional[Callable[[Peer], None]] = None,
     ) -> None:
         self.endpoints = Endpoints("memory:control", "memory:bulk", "memory:enrol")
-        #: Applied to each frame towards the minions.
+        #: Applied to each frame sent to a minion.
         self.fault: Fault = pass_on
         self._accepted = accepted
         self._on_message = on_message
@@ -60,7 +60,7 @@ class MemoryGateway:
         self._count = 0
 
     async def start(self) -> None:
-        """Deliver what waits, and everything else as soon as it is sent."""
+        """Deliver the waiting messages, and from now on every message as soon as it is sent."""
         self._started = True
         self.deliver()
 
@@ -71,7 +71,7 @@ class MemoryGateway:
             line.link.cut("the master is gone")
 
     def link(self, key: str, address: str = "127.0.0.1") -> MemoryLink:
-        """Return a minion's link whose key is *key* (Z85)."""
+        """Return the link of a minion with the key *key* (Z85)."""
         return MemoryLink(self, key, address)
 
     def send(
@@ -102,7 +102,7 @@ class MemoryGateway:
         ]
 
     def deliver(self) -> int:
-        """Hand what minions sent to the master's program; return how many messages."""
+        """Pass the minions' messages to the master's program; return how many."""
         count = 0
         while self._waiting:
             peer, frame = self._waiting.popleft()
@@ -112,7 +112,7 @@ class MemoryGateway:
         return count
 
     def attach(self, link: MemoryLink, key: str, address: str) -> Dict[str, Peer]:
-        """Connect a link's control and bulk; {} when its key is not accepted."""
+        """Connect control and bulk of a link; return {} if its key is not accepted."""
         user_id = fingerprint(key)
         if user_id not in self._accepted:
             return {}
@@ -125,13 +125,13 @@ class MemoryGateway:
         return peers
 
     def detach(self, peers: Dict[str, Peer]) -> None:
-        """Forget a link's connections."""
+        """Remove a link's connections."""
         for peer in peers.values():
             if self._lines.pop(peer.routing_id, None) is not None:
                 self._gone(peer)
 
     def arrive(self, peer: Peer, frame: bytes) -> None:
-        """Take a frame of a minion."""
+        """Accept a frame of a minion."""
         self._waiting.append((peer, frame))
         if self._started:
             self.deliver()
@@ -143,13 +143,13 @@ class MemoryGateway:
 def take_frame(
     peer: Peer, frame: bytes, send: Callable[[Peer, Any, bytes], Any], on_message: OnMessage
 ) -> None:
-    """Do with a minion's frame what a gateway does: decode, answer pings and faults, hand over.
+    """Process a minion's frame as a gateway does: decode it, answer pings and errors, dispatch it.
 
     Args:
         peer: who sent it.
-        frame: as it travelled.
+        frame: the encoded message.
         send: takes a peer, a message and the id of the message that it answers.
-        on_message: the program; its CatenaErrors become Failures.
+        on_message: the program; its CatenaErrors are answered with Failures.
     """
     try:
         envelope = wire.unpack(frame, socket=peer.socket, receiver="master")
@@ -165,12 +165,12 @@ def take_frame(
 
 
 class MemoryLink:
-    """Stands for an AgentLink of an enrolled minion. `service` connects and delivers."""
+    """Stands in for an AgentLink of an enrolled minion. `service` connects and delivers."""
 
     def __init__(self, gateway: MemoryGateway, key: str, address: str) -> None:
-        #: Applied to each frame towards the master.
+        #: Applied to each frame sent to the master.
         self.fault: Fault = pass_on
-        #: False: as if the network were down.
+        #: False simulates a network that is down.
         self.reachable = True
         self._gateway = gateway
         self._key = key
@@ -221,21 +221,21 @@ class MemoryLink:
         return True
 
     def timeout(self, now: float) -> int:
-        """Return 0 while something waits, else a second."""
+        """Return 0 if a frame is waiting, otherwise 1000 (milliseconds)."""
         return 0 if self._inbox or self._events or not self._peers else 1000
 
     def close(self) -> None:
-        """Hang up."""
+        """Disconnect."""
         self._gateway.detach(self._peers)
         self._peers = {}
         self._inbox.clear()
 
     def cut(self, reason: str) -> None:
-        """Break the connection, with all that is on its way."""
+        """Break the connection and lose everything in transit."""
         if self._peers:
             self.close()
             self._events.append(Lost(reason))
 
     def arrive(self, socket: str, frame: bytes) -> None:
-        """Take a frame of the master."""
+        """Accept a frame of the master."""
         self._inbox.append((socket, frame))

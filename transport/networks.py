@@ -1,4 +1,4 @@
-"""Networks of addresses, for limits: what one host has, and what one owner has."""
+"""Networks of IP addresses, for limits per host and per owner."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 
 class Network(NamedTuple):
-    """Where a key came from, as what its share is counted by."""
+    """The networks of an address to which limits apply."""
 
-    #: One host: an IPv4 address, or the /64 from which a host chooses its IPv6 addresses.
+    #: One host: an IPv4 address, or the IPv6 /64 within which a host chooses its addresses.
     host: str
-    #: Hosts that one owner may have: an IPv4 /24, an IPv6 /48.
+    #: Hosts that probably belong to one owner: an IPv4 /24, an IPv6 /48.
     prefix: str
 
 
 @lru_cache(4096)
 def network(address: str) -> Network:
-    """Return the network of an IP address; text that is none is a network of its own."""
+    """Return the network of an IP address; text that is not an address is a network of its own."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who may connect, who is connected, and where the sockets are."""
+"""Accepted keys, connected peers, and the addresses of the sockets."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ class Endpoints:
 
 @dataclass(frozen=True)
 class Peer:
-    """One connection of a minion, as the channel itself proves it."""
+    """One connection of a minion, with the identity that the channel proves."""
 
     #: "control", "bulk" or "enrol".
     socket: str
-    #: Made by our ROUTER, never by the client; new with every connection.
+    #: Assigned by the master's ROUTER, never chosen by the client; new for every connection.
     routing_id: bytes
-    #: Fingerprint of the key that the client has proved; the only identity there is.
+    #: Fingerprint of the key that the client has proved; the only trusted identity.
     user_id: str
-    #: IP address, for people.
+    #: IP address, for display only.
     address: str
-    #: The public key itself, Z85 (an enrol handler keeps it to accept it later).
+    #: The public key itself, Z85; an enrol handler stores it to accept it later.
     key: str
 
 
 class KeyTable:
-    """The accepted keys, in memory: what the ZAP handler and every single frame are checked by.
+    """The accepted keys in memory; the ZAP handler and the gateway check every frame against it.
 
     Changes take effect at once. `accept` and `revoke` may be called from any thread; listeners
-    run in the thread that calls.
+    run in the calling thread.
     """
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
@@ -59,10 +59,10 @@ class KeyTable:
             self.accept(key)
 
     def accept(self, public: str) -> None:
-        """Let the holder of *public* (Z85) in from now on.
+        """Admit the holder of *public* (Z85) from now on.
 
         Raises:
-            BadKeyError: it is not a key.
+            BadKeyError: *public* is not a key.
         """
         raw = key_bytes(public)
         user_id = fingerprint(public)
@@ -70,7 +70,7 @@ class KeyTable:
         self._by_raw[raw] = user_id
 
     def revoke(self, public: str) -> None:
-        """Let the holder of *public* neither in, nor say or hear anything more."""
+        """Refuse the holder of *public* from now on, on existing connections too."""
         user_id = fingerprint(public)
         self._by_raw.pop(key_bytes(public), None)
         if self._by_print.pop(user_id, None) is not None:
@@ -78,15 +78,15 @@ class KeyTable:
                 listener(user_id)
 
     def on_revoke(self, listener: Callable[[str], None]) -> None:
-        """Call *listener* with the fingerprint of each key that is revoked."""
+        """Call *listener* with the fingerprint of each revoked key."""
         self._listeners.append(listener)
 
     def user_id_of(self, raw: bytes) -> Optional[str]:
-        """Return the fingerprint of an accepted key's 32 bytes, or None."""
+        """Return the fingerprint of an accepted key given as 32 bytes, or None."""
         return self._by_raw.get(raw)
 
     def key_of(self, user_id: str) -> Optional[str]:
-        """Return the accepted key of a fingerprint, or None."""
+        """Return the accepted key with a fingerprint, or None."""
         return self._by_print.get(user_id)
 
     def __contains__(self, user_id: str) -> bool:

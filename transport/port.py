@@ -1,4 +1,4 @@
-"""One ROUTER of the gateway: its socket, its connections, and who is on them."""
+"""One ROUTER socket of the gateway, its connections, and the peers on them."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from catena.transport.zap import KEY_PROPERTY
 
 log = logging.getLogger(__name__)
 
-#: Messages read from one socket before the loop gets to do something else.
+#: Maximum number of messages read from one socket in one iteration of the event loop.
 BATCH = 64
-#: How long a last word to a connection may take before it is cut.
+#: Seconds for which a last message to a connection may be sent before the connection is cut.
 LAST_WORD_SECONDS = 0.2
-#: When an end is looked at again that does not look like one.
+#: Seconds until a disconnect event is checked again whose descriptor still looks connected.
 SURE_SECONDS = 0.1
-#: After so many messages at once the next is read without asking whether it is there: to ask costs
-#: more than to read it, and less than the error only where there is none.
+#: After this many messages in a row the next one is read without polling first. A poll costs more
+#: than a read, and less only than the exception of a read that finds nothing.
 BURST = 2
-#: Bad frames that end a connection.
+#: Number of bad frames after which a connection is cut.
 BAD_FRAMES = 64
-#: Connections whose bytes are looked up per second, at most: about 1 % of a core.
+#: Maximum number of connections checked per second for their bytes: about 1 % of a core.
 CHECKS_PER_SECOND = 5000
-#: Connections whose late frames are dropped unread after a cut.
+#: Number of cut connections that are remembered, so that frames still queued are dropped unread.
 CUT_REMEMBERED = 256
-#: A peer whose connection is not known (any more) is forgotten after this many silent seconds.
+#: Seconds of silence after which a peer without a known connection is removed.
 FORGET_SECONDS = 60.0
 
-# Numbers, not members of an enumeration: to join two of those takes longer than to send.
+# Plain integers: combining members of an enumeration takes longer than sending.
 _NOW = int(zmq.NOBLOCK)
 _NOW_AND_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
@@ -56,22 +56,22 @@ _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 
 @dataclass
 class Live:
-    """A peer, with what only the gateway needs to know of it."""
+    """A peer with the data that only the gateway needs."""
 
     peer: Peer
-    #: File descriptor of its TCP connection; -1 where libzmq did not say.
+    #: File descriptor of its TCP connection; -1 if libzmq did not report it.
     fd: int
     heard: float
     bad: int = 0
-    #: It is about to be cut: nothing of it counts any more.
+    #: The connection is about to be cut; its frames are ignored.
     ending: bool = False
-    #: Address and port of its far end: descriptors are used again at once, these are not.
+    #: Remote address and port. They identify the connection; a descriptor is soon reused.
     remote: Optional[Tuple[Any, ...]] = None
 
 
 @dataclass(frozen=True)
 class PortLimits:
-    """What one connection may cost: see `Connections`."""
+    """Limits of one connection: see `Connections`."""
 
     budget: int
     capacity: int = 0
@@ -79,19 +79,19 @@ class PortLimits:
     check_seconds: float = 0.5
 
 
-#: Takes a frame of a peer whose identity the channel proves.
+#: Called with a frame of a peer whose identity the channel proves.
 OnFrame = Callable[[Live, "zmq.Frame"], None]
 
 
 class Port:
-    """Reads one ROUTER without blocking, and knows which connection each frame came on.
+    """Reads one ROUTER without blocking and maps each frame to its connection.
 
     Args:
         name: "control", "bulk" or "enrol".
         sock: as made by `sockets.router`.
         limits: see PortLimits.
-        on_frame: called for each whole, single-part message.
-        on_gone: called when a peer's connection ended.
+        on_frame: called for each complete message of one part.
+        on_gone: called when a peer's connection has ended.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class Port:
         self._on_frame = on_frame
         self._on_gone = on_gone
         self._by_fd: Dict[int, bytes] = {}
-        #: Cut a moment ago, oldest first: what they had sent before still comes out of the socket.
-        #: Asked for each frame, so no list to be searched.
+        #: Recently cut connections, oldest first; the socket still returns frames that they sent
+        #: before. A dict, because every received frame is looked up here.
         self._cut: Dict[bytes, None] = {}
         self._scheduled = False
         self._loop: Optional[asyncio.AbstractEventLoop] = None
@@ -130,10 +130,10 @@ class Port:
         return cls(name, router(context, name, keys), limits, *callbacks)
 
     def bind(self, endpoint: str) -> str:
-        """Listen; return the address with its true port.
+        """Listen on *endpoint*; return the address with the actual port.
 
         Raises:
-            UnreachableError: it can't be bound.
+            UnreachableError: the address cannot be bound.
         """
         if family(endpoint) is Family.ipv6:
             use_ipv6(self._sock)
@@ -141,7 +141,7 @@ class Port:
         try:
             self._sock.bind(endpoint)
         except zmq.ZMQError as error:
-            raise UnreachableError(f"can't listen on {endpoint}: {error}") from None
+            raise UnreachableError(f"cannot listen on {endpoint}: {error}") from None
         bound = self._sock.getsockopt(zmq.LAST_ENDPOINT)
         assert isinstance(bound, bytes)
         number = urlsplit(bound.rstrip(b"\0").decode()).port or 0
@@ -151,16 +151,16 @@ class Port:
         return f"{head}:{number}"
 
     def serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Read from now on."""
+        """Start to read in *loop*."""
         self._loop = loop
         loop.add_reader(self._fd(self._sock), self._drain)
         loop.add_reader(self._fd(self._watch), self._read_events)
-        # Both descriptors tell of changes only: what came before must be asked for.
+        # Both descriptors signal changes only, so what arrived earlier must be read now.
         self._read_events()
         self._drain()
 
     def close(self, linger_ms: int) -> None:
-        """Stop reading and close; unsent messages get *linger_ms*."""
+        """Stop reading and close the socket; unsent messages have *linger_ms* to leave."""
         if self._loop is not None:
             self._loop.remove_reader(self._fd(self._sock))
             self._loop.remove_reader(self._fd(self._watch))
@@ -178,7 +178,7 @@ class Port:
         return found
 
     def send(self, routing_id: bytes, frame: bytes) -> bool:
-        """Send to one connection; False when it is gone or does not read."""
+        """Send to one connection; return False if it is gone or its queue is full."""
         try:
             self._sock.send(routing_id, _NOW_AND_MORE)
             self._sock.send(frame, _NOW)
@@ -190,12 +190,12 @@ class Port:
                 raise
             return False
         finally:
-            # Sending may have taken the sign that something arrived: look again.
+            # Sending may consume the signal that a message arrived, so look again.
             self._schedule()
         return True
 
     def cut(self, live: Live) -> None:
-        """End a peer's connection."""
+        """End a peer's connection at once."""
         self.counters["cut"] += 1
         self._cut[live.peer.routing_id] = None
         if len(self._cut) > CUT_REMEMBERED:
@@ -204,7 +204,7 @@ class Port:
         self._forget(live)
 
     def end(self, live: Live) -> None:
-        """Cut a connection in a moment, so that a last word to it may leave; hear it no more."""
+        """Ignore a connection from now on and cut it after LAST_WORD_SECONDS."""
         live.ending = True
         if self._loop is not None:
             self._loop.call_later(LAST_WORD_SECONDS, self._end_now, live)
@@ -214,17 +214,17 @@ class Port:
             self.cut(live)
 
     def bad(self, live: Live, why: str) -> None:
-        """Count a bad frame; too many end the connection."""
+        """Count a bad frame; cut the connection after BAD_FRAMES of them."""
         self.counters["bad"] += 1
         live.bad += 1
         if live.bad == 1:
-            log.warning("%s: bad frame of %s: %s", self.name, _shown(live.peer), why)
+            log.warning("%s: bad frame from %s: %s", self.name, _shown(live.peer), why)
         if live.bad >= BAD_FRAMES:
-            log.warning("%s: %d bad frames of %s: cut", self.name, live.bad, _shown(live.peer))
+            log.warning("%s: cut %s after %d bad frames", self.name, _shown(live.peer), live.bad)
             self.cut(live)
 
     def of_user(self, user_id: str) -> List[Live]:
-        """Return the connections of one key, oldest first, without those that end."""
+        """Return the connections of one key, oldest first, except those about to be cut."""
         return [
             live for live in self.live.values() if live.peer.user_id == user_id and not live.ending
         ]
@@ -237,7 +237,7 @@ class Port:
     def _drain(self) -> None:
         if self._loop is None:
             return
-        # Set while reading: a send from a handler needs no second look.
+        # Set while reading: this loop also reads what a send in a handler would schedule.
         self._scheduled = True
         for number in range(BATCH):
             try:
@@ -274,13 +274,13 @@ class Port:
             return
         if parts > 1:
             self.counters["bad"] += 1
-            log.warning("%s: %d parts of %s: cut", self.name, parts, _shown(live.peer))
+            log.warning("%s: cut %s: message of %d parts", self.name, _shown(live.peer), parts)
             self.cut(live)
             return
         self._on_frame(live, frame)
 
     def _live(self, routing_id: bytes, frame: zmq.Frame) -> Optional[Live]:
-        """Return who sent *frame*, by what ZAP said of the connection and nothing else."""
+        """Return the sender of *frame*, identified only by what ZAP set on its connection."""
         try:
             user_id = str(frame.get("User-Id"))
             live = self.live.get(routing_id)
@@ -306,7 +306,7 @@ class Port:
     def _read_events(self) -> None:
         if self._loop is None:
             return
-        # The last words of a connection come before its end.
+        # Read a connection's last messages before its end is processed.
         self._drain()
         if self._scheduled:
             self._loop.call_soon(self._read_events)
@@ -321,7 +321,7 @@ class Port:
                 self._disconnected(event.value)
 
     def _disconnected(self, fd: int, sure: bool = False) -> None:
-        """A connection on *fd* ended. A newer one may have the number already."""
+        """Process the end of a connection on *fd*, a number that a newer one may already use."""
         routing_id = self._by_fd.get(fd)
         live = self.live.get(routing_id) if routing_id is not None else None
         if live is None:
@@ -329,7 +329,8 @@ class Port:
         if live.remote is None or remote(fd) != live.remote:
             self._forget(live)
         elif not sure and self._loop is not None:
-            # Either the event is of an older connection, or libzmq is about to close this one.
+            # Either the event belongs to an older connection, or libzmq is about to close this
+            # one.
             self._loop.call_later(SURE_SECONDS, self._disconnected, fd, True)
 
     def _gone(self, fd: int) -> None:
@@ -352,19 +353,19 @@ class Port:
         self._timer = None
         self._arm()
         if self._scheduled:
-            # Whole messages still wait for us: what TCP brought is not the peer's fault.
+            # Complete messages are still queued here, so unread bytes are not the peer's fault.
             return
         now = time.monotonic()
         for fd in self._connections.check(now):
             self.counters["over"] += 1
-            log.warning("%s: a connection is over its budget of bytes or time: cut", self.name)
+            log.warning("%s: cut a connection that exceeded its bytes or time", self.name)
             self._gone(fd)
         for live in list(self.live.values()):
             if live.fd not in self._connections and now - live.heard > FORGET_SECONDS:
                 self._forget(live)
 
     def _arm(self) -> None:
-        """Check again soon, less often when there is much to check, not at all for nobody."""
+        """Schedule the next check: later if there are many connections, none if there are none."""
         if self._timer is None and self._loop is not None and (self._connections or self.live):
             wait = max(self._limits.check_seconds, len(self._connections) / CHECKS_PER_SECOND)
             self._timer = self._loop.call_later(wait, self._check)

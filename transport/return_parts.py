@@ -23,7 +23,7 @@ from catena.transport.wire import (
 
 
 def split_return(ret: JobReturn, piece_bytes: int = CHUNK_BYTES) -> List[ReturnPart]:
-    """Return a large return as pieces for the bulk socket, in order."""
+    """Split a large return into pieces for the bulk socket, in order."""
     whole = pack_body(JobReturned(ret))
     digest = sha256(whole).hexdigest()
     pieces = [whole[at : at + piece_bytes] for at in range(0, len(whole), piece_bytes)]
@@ -34,15 +34,15 @@ def split_return(ret: JobReturn, piece_bytes: int = CHUNK_BYTES) -> List[ReturnP
 
 
 def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
-    """Return the message that `split_return` cut into *parts* (all of them, in any order).
+    """Return the message that `split_return` split into *parts* (all of them, in any order).
 
     Raises:
-        PartsError: a piece is missing, double, of another return, or the hash differs.
-        WireError: more than *limit_bytes*, or what the pieces make is no JobReturned.
+        PartsError: a piece is missing, duplicated or of another return, or the hash differs.
+        WireError: it is longer than *limit_bytes*, or it is not a JobReturned.
     """
     ordered = sorted(parts, key=lambda part: part.index)
     if not ordered or [part.index for part in ordered] != list(range(ordered[0].count)):
-        raise PartsError("pieces are missing or double")
+        raise PartsError("pieces are missing or duplicated")
     first = ordered[0]
     if any((p.jid, p.sha256, p.count) != (first.jid, first.sha256, first.count) for p in ordered):
         raise PartsError("pieces of different returns")
@@ -50,7 +50,7 @@ def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
         raise LargeFrameError(f"a return of more than {limit_bytes} bytes")
     whole = b"".join(part.data for part in ordered)
     if sha256(whole).hexdigest() != first.sha256:
-        raise PartsError("the pieces do not have the hash that they name")
+        raise PartsError("the pieces do not match their SHA-256")
     limit = Limit(limit_bytes, nodes=max(limit_bytes // 16, 1_000_000))
     data = unpack_body(whole, limit)
     try:
@@ -58,5 +58,5 @@ def join_return(parts: Sequence[ReturnPart], limit_bytes: int) -> JobReturned:
     except RecordError as error:
         raise FieldError(str(error)[:TEXT_LIMIT]) from None
     if message.ret.jid != first.jid:
-        raise PartsError("the return inside is of another job")
+        raise PartsError("the pieces contain the return of another job")
     return message

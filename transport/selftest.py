@@ -1,6 +1,7 @@
-"""Proof, at each start, that a key which nobody accepted is refused.
+"""A check at each start that a key which is not accepted is refused.
 
-With the wrong build or option libzmq lets everybody in and says nothing, so it is tried.
+A libzmq that was built or configured wrongly admits every client without an error, so the master
+tries it.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ _EVENTS = (
 
 
 class SelfTestError(CatenaError):
-    """The sockets of this master do not refuse a key that was not accepted."""
+    """The sockets of this master do not provably refuse an unaccepted key."""
 
 
 def reachable(endpoint: str) -> str:
-    """Return the address at which this host reaches its own *endpoint*."""
+    """Return the address at which this host can connect to its own *endpoint*."""
     for every, loopback in (("//0.0.0.0:", "//127.0.0.1:"), ("//*:", "//127.0.0.1:")):
         endpoint = endpoint.replace(every, loopback)
     return endpoint.replace("//[::]:", "//[::1]:")
 
 
 def refuses_strangers(name: str, endpoint: str, server_key: str, seconds: float = 5.0) -> None:
-    """Return when a throw-away key was refused at *endpoint*; blocks up to *seconds*.
+    """Return once *endpoint* has refused a throw-away key; block for at most *seconds*.
 
     Raises:
-        SelfTestError: it got in, or there was no clear answer: both are reasons not to serve.
+        SelfTestError: the key was admitted, or the result is unclear. The master must not serve.
     """
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(io_threads=1)
     sock = dealer(context, name, generate(), server_key)
@@ -60,8 +61,8 @@ def refuses_strangers(name: str, endpoint: str, server_key: str, seconds: float 
                 if event.event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                     return
                 if event.event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                    raise SelfTestError(f"a key that nobody accepted got in at {endpoint}")
-                raise SelfTestError(f"{endpoint}: the handshake failed, but not by its key")
+                    raise SelfTestError(f"{endpoint} admitted a key that was never accepted")
+                raise SelfTestError(f"{endpoint}: handshake failed, but not due to the key")
         raise SelfTestError(f"{endpoint}: no answer to a throw-away key within {seconds:g} s")
     finally:
         unwatch(sock, pair)

@@ -1,6 +1,6 @@
-"""Options of every ZeroMQ socket, as data, with the reasons where they are not plain.
+"""Options of every ZeroMQ socket, as data, with reasons where they are not obvious.
 
-Each value answers an attack or a fault that was tried against libzmq 4.3.5.
+Each value answers an attack or a failure that was tried against libzmq 4.3.5.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import struct
 from enum import Enum
 from typing import Iterator, Mapping, NamedTuple, Tuple
 
-import zmq
-
 from catena.core.errors import CatenaError
 from catena.transport.keys import BOOTSTRAP, KeyPair
 from catena.transport.wire import KIB, MIB
+from catena.transport.zeromq import zmq
 
-#: 4.3.2 and 4.3.3 closed holes that a peer reaches before it is authenticated; the master and the
-#: minion do not start below this.
+#: Oldest accepted libzmq: 4.3.2 and 4.3.3 fixed holes that an unauthenticated peer can exploit.
+#: The master and the minion do not start with an older one.
 LIBZMQ_FLOOR = (4, 3, 4)
 
 CONNECT_SECONDS = 10
@@ -28,21 +27,23 @@ class OldLibzmqError(CatenaError):
 
 
 def require_libzmq(found: Tuple[int, ...] = zmq.zmq_version_info()) -> None:
-    """Raise OldLibzmqError unless this libzmq is safe to open a socket with."""
+    """Raise OldLibzmqError unless this libzmq is safe to use on a network."""
     if found < LIBZMQ_FLOOR:
         shown = ".".join(map(str, found))
-        raise OldLibzmqError(f"libzmq {shown} has known holes; install pyzmq with libzmq >= 4.3.4")
+        raise OldLibzmqError(
+            f"libzmq {shown} has known security holes; install pyzmq with libzmq >= 4.3.4"
+        )
     if not zmq.has("curve"):
         raise OldLibzmqError("this libzmq was built without CURVE; install the pyzmq wheel")
 
 
 _SERVER: Mapping[int, int] = {
     zmq.CURVE_SERVER: 1,
-    # Without it libzmq lets every key in when the handler is missing, domain or not.
+    # Without it libzmq admits every key if the ZAP handler is missing, with or without a domain.
     zmq.ZAP_ENFORCE_DOMAIN: 1,
-    # Without it a send to a dead or stopped peer says "sent" and loses the message.
+    # Without it a send to a dead or stopped peer appears to succeed and loses the message.
     zmq.ROUTER_MANDATORY: 1,
-    # A client that chose another's routing id would take its messages over.
+    # With 1, a client that chose another client's routing id would take over its messages.
     zmq.ROUTER_HANDOVER: 0,
     zmq.SNDTIMEO: 0,
     zmq.HEARTBEAT_IVL: 15_000,
@@ -67,8 +68,9 @@ SERVER_OPTIONS: Mapping[str, Mapping[int, int]] = {
         **_SERVER,
         zmq.MAXMSGSIZE: 2 * MIB,
         zmq.RCVHWM: 8,
-        # Pieces of files for who does not read: 16 MiB. An answer that finds no place is lost, and
-        # libzmq tells of free places by half a queue at a time: the rest is an agent's questions.
+        # At most 16 MiB of file pieces for an agent that does not read. libzmq drops an answer for
+        # which the queue is full, and reports free capacity only in steps of half a queue;
+        # therefore an agent has to limit its own outstanding requests.
         zmq.SNDHWM: 8,
         zmq.HANDSHAKE_IVL: 3000,
     },
@@ -81,7 +83,7 @@ SERVER_OPTIONS: Mapping[str, Mapping[int, int]] = {
     },
 }
 
-#: The link itself decides when to connect again (jitter, fresh names, fresh keys): -1.
+#: Reconnecting by libzmq is off (-1): the link decides when, with jitter, new names and new keys.
 _CLIENT: Mapping[int, int] = {
     zmq.RECONNECT_IVL: -1,
     zmq.CONNECT_TIMEOUT: CONNECT_SECONDS * 1000,
@@ -109,7 +111,7 @@ ZAP_DOMAIN: Mapping[str, bytes] = {
 
 
 def router(context: zmq.Context[zmq.Socket[bytes]], name: str, keys: KeyPair) -> zmq.Socket[bytes]:
-    """Return the master's socket *name*, with every option set and not yet bound."""
+    """Return the master's socket *name* with every option set, not yet bound."""
     pair = BOOTSTRAP if name == "enrol" else keys
     sock = context.socket(zmq.ROUTER)
     _apply(sock, SERVER_OPTIONS[name])
@@ -122,7 +124,7 @@ def router(context: zmq.Context[zmq.Socket[bytes]], name: str, keys: KeyPair) ->
 def dealer(
     context: zmq.Context[zmq.Socket[bytes]], name: str, keys: KeyPair, server_key: str
 ) -> zmq.Socket[bytes]:
-    """Return the minion's socket *name*, with every option set and not yet connected."""
+    """Return the minion's socket *name* with every option set, not yet connected."""
     sock = context.socket(zmq.DEALER)
     _apply(sock, CLIENT_OPTIONS[name])
     sock.setsockopt(zmq.CURVE_SERVERKEY, server_key.encode())
@@ -136,12 +138,12 @@ class Family(str, Enum):
 
     ipv4 = "ipv4"
     ipv6 = "ipv6"
-    #: A name, which may have either or both.
+    #: A host name, which may have IPv4 addresses, IPv6 addresses or both.
     name = "name"
 
 
 def family(endpoint: str) -> Family:
-    """Return what kind of address "tcp://host:port" has."""
+    """Return the kind of the address "tcp://host:port"."""
     if endpoint.startswith("tcp://["):
         return Family.ipv6
     host = endpoint[len("tcp://") :].rpartition(":")[0]
@@ -149,7 +151,7 @@ def family(endpoint: str) -> Family:
 
 
 def use_ipv6(sock: zmq.Socket[bytes]) -> None:
-    """Let *sock* use IPv6. A name that has an IPv6 address is then reached by that one only."""
+    """Enable IPv6 on *sock*. A name with an IPv6 address is then reached through IPv6 only."""
     sock.setsockopt(zmq.IPV6, 1)
 
 
@@ -159,21 +161,21 @@ def _apply(sock: zmq.Socket[bytes], options: Mapping[int, int]) -> None:
 
 
 class MonitorEvent(NamedTuple):
-    """What happened to a connection of a socket."""
+    """An event of a socket's connection."""
 
     event: int
-    #: File descriptor, errno or ZAP status, by event.
+    #: File descriptor, errno or ZAP status, depending on the event.
     value: int
 
 
 _EVENT = struct.Struct("=hi")
-# Numbers, not members of an enumeration, which are slow to join.
+# Plain integers, because combining enumeration members is slow.
 _STATE, _READABLE = int(zmq.EVENTS), int(zmq.POLLIN)
 
 
 def watch(sock: zmq.Socket[bytes], name: str, events: int) -> zmq.Socket[bytes]:
     """Return a PAIR socket on which *events* of *sock* arrive; read it in the same thread."""
-    # Never an address again: that of a socket just closed stays taken for a moment.
+    # A fresh address each time: that of a socket just closed stays in use for a moment.
     address = f"inproc://watch.{name}.{os.urandom(8).hex()}"
     sock.monitor(address, events)
     pair: zmq.Socket[bytes] = sock.context.socket(zmq.PAIR)
@@ -183,13 +185,13 @@ def watch(sock: zmq.Socket[bytes], name: str, events: int) -> zmq.Socket[bytes]:
 
 
 def unwatch(sock: zmq.Socket[bytes], pair: zmq.Socket[bytes]) -> None:
-    """End what `watch` began."""
+    """Stop what `watch` started."""
     sock.disable_monitor()
     pair.close(linger=0)
 
 
 def monitor_events(pair: zmq.Socket[bytes]) -> Iterator[MonitorEvent]:
-    """Yield what has happened, without waiting."""
+    """Yield the events that have arrived, without waiting."""
     while readable(pair):
         yield MonitorEvent(*_EVENT.unpack(pair.recv_multipart(zmq.NOBLOCK)[0]))
 
@@ -197,7 +199,7 @@ def monitor_events(pair: zmq.Socket[bytes]) -> Iterator[MonitorEvent]:
 def readable(sock: zmq.Socket[bytes]) -> bool:
     """Return whether a message can be received at once.
 
-    To ask costs a third of the error that says no, and mostly there is one message or none.
+    This call costs a third of a failed receive, and usually at most one message is waiting.
     """
     state = sock.getsockopt(_STATE)
     return isinstance(state, int) and bool(state & _READABLE)

@@ -1,9 +1,9 @@
-"""The wire codec: messages to frames and back, with every limit that a peer could try (sans-IO).
+"""The wire codec: messages to frames and back, with a limit on all that a peer sends (sans-IO).
 
 A frame is `[type u8][version u8][msg-id 16][reply-to 16][MessagePack body]`. A receiver checks, in
-this order: size, type, whether that type may arrive on this socket at this side, version, the
-body's depth and number of values, then each field's type. Each fault is its own PeerError, carries
-the id of the frame where one could be read, and touches nothing but that frame.
+this order: size, type, whether the type may arrive on this socket at this side, version, depth and
+number of values of the body, and the type of each field. Each violation has its own PeerError,
+which carries the id of the frame if it could be read. It affects no other frame.
 
 >>> from catena.transport.messages import Ping
 >>> unpack(pack(Ping(7)), socket="control", receiver="master").message
@@ -26,22 +26,22 @@ from catena.transport.messages import ALLOWED, FILES_AT_ONCE, PIECE_BYTES, TYPES
 from catena.transport.messages import CHUNK_BYTES as CHUNK_BYTES
 
 VERSION = 1
-#: What a receiver still understands. Lower versions are refused, never fallen back to.
+#: Versions that a receiver accepts. There is no fallback to lower ones.
 VERSIONS = frozenset({1})
-#: reply-to of a message that answers nothing.
+#: reply-to of a message that is no answer.
 ZERO = bytes(16)
 ID_BYTES = 16
 HEADER_BYTES = 2 + 2 * ID_BYTES
-#: So many random ids are made at once.
+#: Number of random ids made at once.
 IDS_AT_A_TIME = 64
 
-#: A packer is kept when what it has packed is no larger.
+#: A packer is kept for reuse if its last message was at most this long.
 KEPT_PACKER_BYTES = 16 * 1024
 
-#: More data of a piece are not copied out of the frame that they came in.
+#: Data of a piece is not copied out of the received frame if it has more bytes than this.
 UNCOPIED_BYTES = 64 * 1024
 
-#: Longest text of an error that quotes a peer.
+#: Maximum length of an error text that quotes a peer.
 TEXT_LIMIT = 300
 
 KIB = 1024
@@ -54,13 +54,13 @@ Names = FrozenSet[str]
 
 @dataclass(frozen=True)
 class Limit:
-    """What one frame may cost its receiver."""
+    """Limits of one frame, which protect its receiver."""
 
-    #: Whole frame, header included.
+    #: Bytes of the whole frame, header included.
     frame_bytes: int
-    #: How deep values may nest; Python's own recursion limit is far above.
+    #: Nesting depth of values; far below Python's own recursion limit.
     depth: int = 100
-    #: Values in the body, keys of mappings included.
+    #: Number of values in the body, keys of mappings included.
     nodes: int = 300_000
 
 
@@ -73,7 +73,7 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
     ("bulk", "master"): Limit(CHUNK_BYTES + 8 * KIB, depth=4, nodes=2 * FILES_AT_ONCE + 64),
     ("bulk", "minion"): Limit(PIECE_BYTES + 64 * KIB, depth=4, nodes=4096),
     ("local", "master"): Limit(24 * MIB, nodes=2_000_000),
-    # Values stand deeper in ClientItems than where the master took them from.
+    # Values are nested deeper in ClientItems than in the messages they came from.
     ("local", "client"): Limit(24 * MIB, depth=102, nodes=2_000_000),
     ("local", "minion"): Limit(24 * MIB, nodes=2_000_000),
     ("local", "job"): Limit(24 * MIB, nodes=2_000_000),
@@ -81,11 +81,11 @@ LIMITS: Mapping[Tuple[str, str], Limit] = {
 
 
 class WireError(PeerError):
-    """A frame breaks the rules of the wire."""
+    """A frame violates the wire protocol."""
 
     def __init__(self, message: str = "", msg_id: bytes = ZERO) -> None:
         super().__init__(message)
-        #: Id of the frame, for the answer; ZERO where it could not be read.
+        #: Id of the frame, to be repeated in the answer; ZERO if it could not be read.
         self.msg_id = msg_id
 
 
@@ -94,35 +94,35 @@ class ShortFrameError(WireError):
 
 
 class LargeFrameError(WireError):
-    """A frame is larger than its socket allows."""
+    """A frame exceeds the limit of its socket."""
 
 
 class UnknownTypeError(WireError):
-    """There is no message of this type."""
+    """No message has this type."""
 
 
 class WrongPlaceError(WireError):
-    """A message arrived on a socket, or at a side, where it may not."""
+    """A message arrived on a socket or at a side where it is not allowed."""
 
 
 class WireVersionError(WireError):
-    """The peer speaks a version of the wire that is not spoken here."""
+    """The peer uses a wire version that this side does not support."""
 
 
 class BodyError(WireError):
-    """A message's body is not MessagePack of plain values."""
+    """A message's body is not MessagePack with plain values."""
 
 
 class BodyDepthError(WireError):
-    """A message's body nests deeper than allowed."""
+    """A message's body is nested too deeply."""
 
 
 class BodySizeError(WireError):
-    """A message's body holds more values than allowed."""
+    """A message's body has too many values."""
 
 
 class FieldError(WireError):
-    """A message's fields are not those of its type."""
+    """A message's fields do not match its type."""
 
 
 class PartsError(WireError):
@@ -130,32 +130,32 @@ class PartsError(WireError):
 
 
 class MessageTooLargeError(LimitError):
-    """A message of ours is larger than the other side would take."""
+    """A message to be sent exceeds the receiver's limit."""
 
 
 class NotPackableError(UsageError):
-    """A message of ours holds a value that can't travel."""
+    """A message to be sent contains a value that the wire cannot carry."""
 
 
 _NUMBER_OF: Dict[str, int] = {name: number for number, name in TYPES.items()}
-#: The one message of which most is one field, its last.
+#: The message type that consists almost entirely of its last field.
 _PIECE = _NUMBER_OF["ChunkReply"]
-#: What stands before its data and their length, and among how many bytes.
+#: Bytes before the length of its data, and the maximum offset at which they are searched.
 _BEFORE_DATA, _PIECE_HEAD_BYTES = b"\xa4data\xc6", 200
 _ITEM = _NUMBER_OF["ClientItem"]
 _ITEMS = _NUMBER_OF["ClientItems"]
 _PLAIN = frozenset({type(None), bool, int, str, bytes})
 _KEYS = frozenset({type(None), bool, int, float, str})
-#: Where NaN and the infinities become text as they arrive: what minions say ends up as JSON.
+#: Where NaN and infinities are replaced by text: data of minions is later shown as JSON.
 _FROM_MINIONS = frozenset({("control", "master"), ("bulk", "master")})
 
 
 class _Random:
-    """Random bytes for ids; each asking of the system would be a call to it, so many at a time."""
+    """Random bytes for ids, fetched in batches to save system calls."""
 
     def __init__(self) -> None:
         self._left: List[bytes] = []
-        # A child must not go on with what its parent has in store.
+        # A forked child must not use the same random bytes as its parent.
         os.register_at_fork(after_in_child=self._left.clear)
 
     def take(self) -> bytes:
@@ -171,9 +171,10 @@ _RANDOM = _Random()
 
 
 class _Packers:
-    """Packers that are used again: to make one, with its buffer, takes longer than most messages.
+    """Packers for reuse, because making one with its buffer takes longer than most messages.
 
-    Each is taken out while it packs, so that another thread, or what runs in between, has its own.
+    A packer is removed from the pool while it packs, so other threads and nested calls use
+    another.
     """
 
     def __init__(self) -> None:
@@ -187,7 +188,7 @@ class _Packers:
                 default=plain, use_bin_type=True, unicode_errors="backslashreplace"
             )
         packed: bytes = packer.pack(value)
-        # One whose buffer grew, or that an error left in the midst of something, is not kept.
+        # Drop a packer with a grown buffer; one that failed never gets here.
         if len(packed) <= KEPT_PACKER_BYTES:
             self._free.append(packer)
         return packed
@@ -203,16 +204,16 @@ def new_id() -> bytes:
 
 @dataclass(frozen=True)
 class Packed:
-    """A message that is packed but for its header: many peers are sent the same."""
+    """A message packed without its header, for sending it to many peers."""
 
     number: int
     body: Buffer
-    #: The end of the body where that is large, so that it is copied once less.
+    #: The end of a large body, kept apart to save a copy.
     rest: bytes = b""
 
 
 def packed(message: Any) -> Packed:
-    """Return *message* for `pack` to give as many headers as it is sent with; raises like it."""
+    """Return *message* packed, for repeated use with `pack`; raises like `pack`."""
     number = _NUMBER_OF.get(type(message).__name__)
     if number is None:
         raise NotPackableError(f"{type(message).__name__} is not a message")
@@ -222,25 +223,25 @@ def packed(message: Any) -> Packed:
 
 
 def _before_data(message: Any) -> bytes:
-    """Return what stands in a body before the data of a piece, its last field."""
+    """Return the bytes of a piece's body before its data, which is the last field."""
     without = pack_body(replace(message, data=b""))
-    # Its end says that the data has no bytes, in MessagePack's short form: two bytes.
+    # Packed with empty data, the body ends in the two bytes of MessagePack's short form.
     return b"%b\xc6%b" % (without[:-2], len(message.data).to_bytes(4, "big"))
 
 
 def packed_as(kind: Type[Any], body: Buffer) -> Packed:
-    """Return what `packed` made of a message of type *kind*, whose body was kept."""
+    """Return the result of `packed` for a message of type *kind* whose body was stored."""
     return Packed(_NUMBER_OF[kind.__name__], body)
 
 
 def packed_item(value: bytes) -> Packed:
-    """Return a ClientItem of a value that `pack_body` packed."""
+    """Return a ClientItem with a value from `pack_body`."""
     return Packed(_ITEM, b"\x81\xa5value" + value)
 
 
 def packed_items(values: Sequence[bytes]) -> Packed:
-    """Return a ClientItems of values that `pack_body` packed."""
-    # MessagePack: a mapping with one key, to a list whose length has 32 bits.
+    """Return a ClientItems with values from `pack_body`."""
+    # MessagePack: a mapping of one key to a list with a 32-bit length.
     field = b"\x81\xa6values\xdd" + len(values).to_bytes(4, "big")
     return Packed(_ITEMS, b"".join((field, *values)))
 
@@ -249,13 +250,13 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
     """Return *message* as one frame.
 
     Args:
-        message: a record of `transport.messages`, or one that is `packed`.
-        msg_id: 16 bytes that the answer's reply-to will repeat; made when None.
+        message: a record of `transport.messages`, or the result of `packed`.
+        msg_id: 16 bytes that the answer's reply-to will repeat; generated if None.
         reply_to: msg-id of the message that this answers; ZERO (or b"") for none.
 
     Raises:
-        NotPackableError: not a message, or a value that MessagePack can't carry (a date, a set,
-            nesting without end). An integer of more than 64 bits travels as its decimal text.
+        NotPackableError: not a message, or a value that MessagePack cannot carry (a date, a set,
+            too deep nesting). An integer of more than 64 bits is sent as decimal text.
     """
     whole = message if type(message) is Packed else packed(message)
     return b"".join((_head(whole, msg_id, reply_to), whole.body, whole.rest))
@@ -264,7 +265,7 @@ def pack(message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
 def parts(
     message: Any, *, msg_id: Optional[bytes] = None, reply_to: bytes = ZERO
 ) -> Tuple[bytes, Buffer]:
-    """Return header and body of the frame that `pack` makes, for who need not join them."""
+    """Return header and body of the frame that `pack` makes, without joining them."""
     whole = message if type(message) is Packed else packed(message)
     body = b"".join((whole.body, whole.rest)) if whole.rest else whole.body
     return _head(whole, msg_id, reply_to), body
@@ -280,8 +281,8 @@ def _head(whole: Packed, msg_id: Optional[bytes], reply_to: bytes) -> bytes:
 def pack_body(value: Any) -> bytes:
     """Return a record or plain value as MessagePack; raises like `pack`.
 
-    Text that is no Unicode (names of files, output of commands) travels with backslash escapes:
-    one odd byte must not make a job's return undeliverable.
+    Text that is not valid Unicode (file names, output of commands) is sent with backslash escapes:
+    one invalid byte must not make a job's return undeliverable.
     """
     try:
         return _PACKERS.pack(value)
@@ -290,7 +291,7 @@ def pack_body(value: Any) -> bytes:
 
 
 def check_outgoing(frame: Union[Buffer, Packed], *, socket: str, receiver: str) -> None:
-    """Raise MessageTooLargeError when the other side would refuse *frame* for its size."""
+    """Raise MessageTooLargeError if *frame* exceeds the receiver's limit."""
     limit = LIMITS[socket, receiver].frame_bytes
     if isinstance(frame, Packed):
         number, size = frame.number, HEADER_BYTES + len(frame.body) + len(frame.rest)
@@ -311,12 +312,12 @@ def unpack(
         frame: as received.
         socket: "control", "bulk", "enrol" or "local".
         receiver: which side this is: "master", "minion", "client" or "job".
-        keep: keep the message's body as it came, too; b"" where the message differs from it.
-        unread: names of messages that are only passed on: each is a Packed, and its body is left
-            to be checked by who gets it in the end.
+        keep: also keep the encoded body; it is b"" if the message differs from it.
+        unread: names of messages that are only forwarded. They are returned as Packed, and their
+            bodies are checked by the final receiver.
 
     Raises:
-        WireError: one of its subclasses, for the first rule that the frame breaks.
+        WireError: one of its subclasses, for the first rule that the frame violates.
     """
     limit = LIMITS[socket, receiver]
     view = memoryview(frame)
@@ -346,9 +347,9 @@ def unpack(
 
 
 def head(frame: Union[bytes, bytearray]) -> Tuple[str, bytes]:
-    """Return the name of a frame's message, "" for none, and what it answers; nothing is checked.
+    """Return the name of a frame's message ("" if unknown) and its reply-to, without checks.
 
-    For who throws the frame away; all others `unpack` it.
+    Only for frames that are dropped; use `unpack` for all others.
     """
     name = TYPES.get(frame[0], "") if frame else ""
     return name, bytes(frame[2 + ID_BYTES : HEADER_BYTES])
@@ -357,18 +358,18 @@ def head(frame: Union[bytes, bytearray]) -> Tuple[str, bytes]:
 def _read(
     name: str, body: Buffer, limit: Limit, msg_id: bytes, made_finite: bool
 ) -> Tuple[Any, bool]:
-    """Return a body's message, and whether it is exactly what the body says."""
+    """Return a body's message, and whether it equals the encoded body exactly."""
     if len(body) > UNCOPIED_BYTES and name == TYPES[_PIECE]:
         return _read_piece(body, limit, msg_id), True
     return _read_whole(name, body, limit, msg_id, made_finite)
 
 
 def _read_piece(body: Buffer, limit: Limit, msg_id: bytes) -> Any:
-    """Return a piece whose data stay where they are; the reverse of `_before_data`."""
+    """Return a piece whose data stays in the frame's buffer; the reverse of `_before_data`."""
     found = bytes(body[:_PIECE_HEAD_BYTES]).find(_BEFORE_DATA)
     start = found + len(_BEFORE_DATA) + 4
     if found < 0 or int.from_bytes(body[start - 4 : start], "big") != len(body) - start:
-        # Another way of packing, or no piece: the whole is looked at as any other.
+        # Packed in another way, or not a piece: read it like any other message.
         return _read_whole(TYPES[_PIECE], body, limit, msg_id)[0]
     without = bytes(body[: start - 5]) + b"\xc4\0"
     piece, _ = _read_whole(TYPES[_PIECE], without, limit, msg_id)
@@ -391,11 +392,11 @@ def _read_whole(
 
 
 def only_field(body: Buffer, name: str) -> bytes:
-    """Return the packed value of a message's only field, as it came; b"" where it is another way.
+    """Return the packed value of a message's only field; b"" if it is packed in another way.
 
     Args:
-        body: of a message that was unpacked, and so is MessagePack of that type.
-        name: of its only field, at most 31 characters.
+        body: of a message that was unpacked, so it is valid MessagePack of that type.
+        name: of the only field, at most 31 characters.
     """
     head = b"\x81" + bytes((0xA0 | len(name),)) + name.encode()
     return bytes(body[len(head) :]) if body[: len(head)] == head else b""
@@ -404,29 +405,29 @@ def only_field(body: Buffer, name: str) -> bytes:
 def unpack_body(body: Buffer, limit: Limit) -> Any:
     """Return the plain value of a MessagePack body within *limit*.
 
-    Keys of mappings may be numbers (YAML has them): MessagePack's integers end at 64 bits, so at
-    most a dozen share a hash and no set of keys can make a dict slow.
+    Keys of mappings may be numbers, as in YAML. MessagePack's integers have at most 64 bits, so at
+    most a dozen share a hash, and no set of keys can make a dict slow.
 
     Raises:
-        BodyError, BodyDepthError, BodySizeError: it is not such a value.
+        BodyError, BodyDepthError, BodySizeError: the body is invalid or exceeds *limit*.
     """
     return _unpacked(body, limit)[0]
 
 
 def _unpacked(body: Buffer, limit: Limit) -> Tuple[Any, bool]:
-    """Return what `unpack_body` does, and whether all floats in it are finite."""
+    """Return the result of `unpack_body`, and whether all floats in it are finite."""
     try:
         value = msgpack.unpackb(body, raw=False, use_list=True, strict_map_key=False)
     except msgpack.exceptions.StackError:
         raise BodyDepthError(f"nests deeper than {limit.depth}") from None
     except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException) as error:
-        # A peer's bytes may be in the text: keep it short and printable.
+        # The text may quote a peer's bytes: keep it short and printable.
         raise BodyError(f"no MessagePack: {ascii(str(error))[:120]}") from None
     return value, _check_value(value, limit)
 
 
 def _check_value(value: Any, limit: Limit) -> bool:
-    """Return whether all floats in *value* are finite; raise what `unpack_body` does."""
+    """Return whether all floats in *value* are finite; raises like `unpack_body`."""
     level: List[Any] = [value]
     nodes, is_finite = 0, True
     for _ in range(limit.depth + 1):

@@ -1,11 +1,11 @@
 """The thread that answers libzmq's question "may this key connect?" (ZAP, RFC 27).
 
-It looks in a dict and nowhere else: while it answers one question no other connection of the whole
-process gets in.
+It only looks into a dict: while it answers one request, no other connection of the process can be
+authenticated.
 
-libzmq asks through a pipe of each connection's own, whose queues (two of 16 KB) stay until that
-connection or the socket that answers ends. Nothing is asked twice, so this socket is renewed when
-some questions are answered and no more come: the connections lose their pipes and go on.
+libzmq sends the requests through a pipe per connection. Its queues (two of 16 KB) stay until
+the connection ends or the answering socket is closed. A connection asks once, so the thread
+replaces its socket after a quiet time: that frees the pipes and does not affect the connections.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from catena.transport.peers import KeyTable
 from catena.transport.sockets import ZAP_DOMAIN
 
 ADDRESS = "inproc://zeromq.zap.01"
-#: Property of every message of a connection: the public key that the client proved.
+#: Message property that holds the public key which the client has proved.
 KEY_PROPERTY = "X-Key"
-#: How long nobody has asked when the socket is renewed. Who connects in the microseconds in which
-#: there is none is refused, as whenever nobody answers, and tries again.
+#: Milliseconds without a request after which the socket is replaced. A client that connects in the
+#: microseconds between the two sockets is refused and tries again.
 QUIET_MS = 1000
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 def decide(domain: bytes, raw_key: bytes, accepted: KeyTable) -> Tuple[bytes, str, str]:
     """Return (status, user id, key as Z85) for a client's 32-byte key in a domain.
 
-    "200" lets it in. Control and bulk need an accepted key; enrol takes any; an unknown domain or
-    a credential of another size takes none.
+    Status "200" admits the client. Control and bulk require an accepted key; enrol admits any key.
+    An unknown domain or a credential of another length is refused.
     """
     if len(raw_key) != KEY_BYTES:
         return b"400", "", ""
@@ -49,7 +49,7 @@ def decide(domain: bytes, raw_key: bytes, accepted: KeyTable) -> Tuple[bytes, st
 
 
 def metadata(properties: Dict[str, str]) -> bytes:
-    """Return properties in ZMTP's form: length-named, 4-byte-length values."""
+    """Return properties in ZMTP's format: name with length byte, value with 4-byte length."""
     out = bytearray()
     for name, value in properties.items():
         out += bytes([len(name)]) + name.encode() + len(value).to_bytes(4, "big") + value.encode()
@@ -57,9 +57,9 @@ def metadata(properties: Dict[str, str]) -> bytes:
 
 
 class ZapThread:
-    """Answers for one context from `start` until that context ends.
+    """Answers the requests of one context, from `start` until the context is terminated.
 
-    Start it before any socket is bound. It ends by itself when the context is terminated.
+    Start it before any socket is bound.
 
     Args:
         context: the context whose sockets ask.
@@ -81,14 +81,14 @@ class ZapThread:
         self._thread = threading.Thread(target=self._run, name="catena-zap", daemon=True)
 
     def start(self) -> None:
-        """Return when questions are answered."""
+        """Start the thread; return once it answers requests."""
         self._thread.start()
         self._ready.wait()
         if self._fault is not None:
             raise self._fault
 
     def join(self) -> None:
-        """Wait for the end, after the context was terminated."""
+        """Wait for the thread to end, after the context was terminated."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -106,7 +106,7 @@ class ZapThread:
                 self._serve(sock)
                 sock = self._renewed(sock)
         except zmq.ContextTerminated:
-            log.debug("ends with its context")
+            log.debug("ends because its context was terminated")
         finally:
             sock.close(linger=0)
 
@@ -116,20 +116,20 @@ class ZapThread:
         return sock
 
     def _serve(self, sock: zmq.Socket[bytes]) -> None:
-        """Wait for a question and answer, until none has come for a while."""
+        """Answer requests until none has come for `quiet_ms`; wait for the first without limit."""
         wait = None
         while sock.poll(wait):
             sock.send_multipart(self._answer(sock.recv_multipart()))
             wait = self._quiet_ms
 
     def _renewed(self, old: zmq.Socket[bytes]) -> zmq.Socket[bytes]:
-        """Return a socket in the place of *old*, and close that: its pipes go with it."""
+        """Return a socket that replaces *old*; close *old*, which frees its pipes."""
         try:
             new = self._socket()
         except zmq.ContextTerminated:
             raise
         except zmq.ZMQError as error:
-            log.warning("goes on with its old socket: %s", error)
+            log.warning("cannot open a new socket; keeps the old one: %s", error)
             return old
         try:
             old.unbind(ADDRESS)
@@ -137,13 +137,14 @@ class ZapThread:
             while old.poll(0):
                 old.send_multipart(self._answer(old.recv_multipart()))
         except BaseException:
-            new.close(linger=0)  # an open socket would hold up the end of its context
+            new.close(linger=0)  # an open socket would block the termination of its context
             raise
         old.close(linger=0)
         return new
 
     def _answer(self, request: List[bytes]) -> List[bytes]:
-        # libzmq itself asks: version, request id, domain, address, identity, mechanism, key.
+        # The fields, sent by libzmq: version, request id, domain, address, identity, mechanism,
+        # key.
         request_id = request[1]
         if len(request) != 7 or request[5] != b"CURVE":
             return [b"1.0", request_id, b"400", b"CURVE only", b"", b""]

@@ -1,1 +1,1 @@
-"""What rows need running: fleets, SSH hosts, kept clients."""
+"""Fixtures of rows: fleets, SSH hosts, persistent clients."""

@@ -1,4 +1,4 @@
-"""A catena master and its minions, by the installed commands."""
+"""A catena master and its minions, started with the installed commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bench.surroundings import environment, free_ports
 
 
 class CatenaFleet(Fleet):
-    """A catena master and minions, by the installed commands."""
+    """A catena master and minions, started with the installed commands."""
 
     def __init__(self, lab: Lab, minions: int) -> None:
         self.command = lab.tools.command("catena", "catena")

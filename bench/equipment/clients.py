@@ -1,4 +1,4 @@
-"""Long-lived clients of a master, each in a process of its own, and how they are asked."""
+"""Persistent clients of a master, each in its own process, and the requests to them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from bench.surroundings import environment
 
 @dataclass(frozen=True)
 class Answers:
-    """What a batch of calls took, one after the other."""
+    """The results of consecutive calls."""
 
-    #: Seconds of each call, from the question to the last answer of all minions.
+    #: Seconds of each call, from the request to the last answer of all minions.
     seconds: list[float]
     #: How many minions answered the last call.
     minions: int
     #: CPU seconds of the client alone.
     cpu: float
-    #: What a minion said, in the last call, that did not say that all is well.
+    #: An unexpected answer of a minion in the last call, or "".
     fault: str = ""
 
 
@@ -47,7 +47,7 @@ class LongClient:
         )  # fmt: skip
 
     def ask(self, function: str, *args: Any, target: str = "*", times: int = 1) -> Answers:
-        """Call *function* on minions so many times, one call after the other.
+        """Call *function* on minions several times in sequence.
 
         Raises:
             BenchError: the client ended instead.
@@ -56,16 +56,16 @@ class LongClient:
         return Answers(**json.loads(self._line()))
 
     def listen(self, tag: str) -> None:
-        """Listen for the next event of that tag, which `heard` waits for."""
+        """Start to listen for the next event with a tag; `heard` waits for it."""
         self._write({"tag": tag})
         self._line()
 
     def heard(self) -> float:
-        """Wait for the event; return the monotonic time at which it came."""
+        """Wait for the event; return the monotonic time of its arrival."""
         return float(json.loads(self._line())["heard"])
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> float:
-        """Put an event on the master's bus; return the monotonic time just before."""
+        """Send an event on the master's bus; return the monotonic time just before."""
         self._write({"fire": tag, "data": data})
         return float(json.loads(self._line())["fired"])
 
@@ -85,7 +85,7 @@ class LongClient:
 
     @property
     def lives(self) -> bool:
-        """Whether it can be asked: one that met an error has ended."""
+        """Whether the process accepts requests; after an error it has ended."""
         return self._child.poll() is None
 
     def close(self) -> None:

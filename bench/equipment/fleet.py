@@ -1,4 +1,4 @@
-"""A master and its minions on this machine, whoever's they are."""
+"""A master and its minions on this machine, of catena or Salt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.lab import Lab
 from bench.measure import Ran, Tree, memory
 from bench.surroundings import service_environment, wait_for
 
-#: How long a fleet of fifty may take to come up on two cores.
+#: Maximum seconds for the start of a fleet of fifty on two cores.
 PATIENCE_SECONDS = 240.0
 
 
@@ -60,11 +60,11 @@ class Daemon:
         return memory([self._child.pid], "Private_Clean", "Private_Dirty")
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self._child.terminate()
 
     def until(self, what: str, ready: Callable[[], object]) -> Daemon:
-        """Wait until it lives and *ready* says yes; one that does not come so far is ended.
+        """Wait until the daemon runs and *ready* returns True; otherwise end it.
 
         Raises:
             BenchError: it ended, or took too long.
@@ -77,7 +77,7 @@ class Daemon:
         return self
 
     def close(self) -> None:
-        """End the whole tree, as its user would: what it started is its own to end."""
+        """Stop the daemon, which ends its own children."""
         self.stop()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(20)
@@ -85,7 +85,7 @@ class Daemon:
         self._child.wait()
 
 
-#: What the master does about an event `Fleet.react_tag` with a `path`.
+#: The reaction to an event `Fleet.react_tag` with a `path`.
 REACTION = """\
 touch:
   local.file.touch:
@@ -96,7 +96,7 @@ touch:
 
 
 class Fleet(ABC):
-    """What both fleets have in common.
+    """Base class of both fleets.
 
     Attributes:
         react_tag: tag of events whose `path` the minions make.
@@ -136,7 +136,7 @@ class Fleet(ABC):
 
     @abstractmethod
     def cli(self, *words: str, check: bool = True) -> Ran:
-        """Run the fleet's command line as its user would: cli("*", "test.ping")."""
+        """Run the fleet's command: cli("*", "test.ping")."""
 
     @abstractmethod
     def up(self) -> set[str]:
@@ -144,14 +144,14 @@ class Fleet(ABC):
 
     @property
     def client(self) -> LongClient:
-        """A process that keeps one client of the master; it ends with the fleet."""
+        """The process of a persistent client, which ends with the fleet."""
         if self._client is None or not self._client.lives:
             self._client = self._start_client()
         return self._client
 
     @contextlib.contextmanager
     def another_client(self) -> Iterator[LongClient]:
-        """Yield a kept client beside the first; it ends with the context."""
+        """Yield an additional persistent client, which ends with the context."""
         client = self._start_client()
         try:
             yield client
@@ -162,9 +162,9 @@ class Fleet(ABC):
     def _start_client(self) -> LongClient: ...
 
     def restart(self, name: str) -> float:
-        """End a minion and start it anew; return the seconds until it had answered a ping.
+        """Restart a minion; return the seconds until it has answered a ping.
 
-        It is asked when its start event is there.
+        The ping is sent after the start event.
         """
         self.minions[name].close()
         event = self._start_heard(name)
@@ -174,7 +174,7 @@ class Fleet(ABC):
         return event + sum(answer.seconds)
 
     def restart_silently(self, name: str) -> Daemon:
-        """End a minion and start it anew, without any job; return it when its event came."""
+        """Restart a minion without a job; return it after its start event."""
         self.minions[name].close()
         self._start_heard(name)
         return self.minions[name]
@@ -186,7 +186,7 @@ class Fleet(ABC):
         return self.client.heard() - begun
 
     def more(self, count: int) -> None:
-        """Start so many minions more and wait until all are up."""
+        """Start additional minions and wait until all are connected."""
         first = len(self.minions)
         for number in range(first, first + count):
             name = f"m{number:03d}"
@@ -208,7 +208,7 @@ class Fleet(ABC):
         """End every process of the fleet."""
         if self._client is not None:
             self._client.close()
-        # The minions first: those of Salt wait long for a master that is not there.
+        # Minions first, because Salt's minions wait long for a missing master.
         for daemon in self.minions.values():
             daemon.stop()
         self.minions.clear()

@@ -16,7 +16,7 @@ from bench.surroundings import environment, free_ports
 
 
 class SaltFleet(Fleet):
-    """A Salt master and minions; defaults but for what asks the network or needs a GPU."""
+    """A Salt master and minions with defaults, except network and GPU detection."""
 
     def __init__(self, lab: Lab, minions: int) -> None:
         self.bin = lab.tools.command("salt", "salt-call").parent

@@ -1,4 +1,4 @@
-"""The fleets that rows share: a lab keeps one for each tool and size."""
+"""The fleets that rows share, one per tool and size."""
 
 from __future__ import annotations
 

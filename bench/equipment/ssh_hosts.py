@@ -1,4 +1,4 @@
-"""Fixture: an sshd on the loopback device that plays many hosts, and each tool's list of them."""
+"""Fixture: an sshd on the loopback device that stands for many hosts, with tools' inventories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bench.measure import Ran, run
 from bench.row import Sample
 from bench.surroundings import environment, free_ports, wait_for
 
-#: What the rows call their hosts.
+#: Names of the hosts in rows.
 HOSTS = tuple(f"h{number:02d}" for number in range(20))
 FILES = 50
 #: The interpreter of the hosts, for all tools.
@@ -31,7 +31,7 @@ _QUIET = ("-o", "BatchMode=yes", "-o", "LogLevel=ERROR")
 
 
 class SshHosts:
-    """Twenty names of one sshd; a folder for what each tool keeps on each of them.
+    """Twenty names of one sshd, with a folder per tool and host.
 
     Attributes:
         out: where the 50 files go on a host.
@@ -228,7 +228,7 @@ for number in range({FILES}):
         return self._measured([command, "-y", self.folder / f"inventory_{hosts}.py", *words])
 
     def openssh(self) -> Sample:
-        """Run `ssh HOST true`: what a connection costs."""
+        """Run `ssh HOST true`, the cost of a connection."""
         own: list[str | Path] = [
             "-i",
             self.folder / "user",
@@ -244,7 +244,7 @@ for number in range({FILES}):
     def _measured(self, words: Sequence[str | Path]) -> Sample:
         before = self._daemon.tree.cpu()
         ran = self._ran(words)
-        # What goes on after the answer is work, too.
+        # Work after the answer counts too.
         wait_for("an idle sshd", self._is_idle, 120)
         return Sample(ran.wall, ran.cpu + self._daemon.tree.cpu() - before)
 
@@ -255,13 +255,13 @@ for number in range({FILES}):
             "ANSIBLE_HOME": str(self.folder / "ansible"),
             "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": str(self.folder / "cp"),
-            # Nobody's own configuration, keys and caches.
+            # A separate home hides the user's configuration, keys and caches.
             "HOME": str(self.folder),
         }
         return run(words, {**environment(), **settings})
 
     def _is_idle(self) -> bool:
-        # The reaper, the listener; of Ansible's, one kept connection may stay for each host.
+        # The reaper and the listener remain; Ansible keeps one connection per host.
         return len(self._daemon.tree.pids()) <= 2 or (self.folder / "cp").exists()
 
     def clean(self, path: Path) -> None:
@@ -269,5 +269,5 @@ for number in range({FILES}):
         shutil.rmtree(path, ignore_errors=True)
 
     def close(self) -> None:
-        """End sshd and all that it started."""
+        """End sshd and all its children."""
         self._daemon.close()

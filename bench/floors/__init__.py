@@ -1,1 +1,1 @@
-"""What the bare machine can do: scripts without any of the measured tools."""
+"""Scripts without any of the measured tools, which show a lower bound."""

@@ -1,4 +1,4 @@
-"""So many small files, written by bare Python and renamed into place, or read and compared."""
+"""Write and rename, or read and compare, many small files with bare Python."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def main(folder: Path, count: int) -> int:
-    """Make the files say what they should; return how many did not."""
+    """Write the wanted contents; return the number of changed files."""
     changed = 0
     for number in range(count):
         path, text = folder / f"f{number:04d}", f"line {number}\n"

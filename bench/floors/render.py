@@ -1,4 +1,4 @@
-"""Jinja2 and libyaml's safe loader on one SLS, as the libraries are."""
+"""Render one SLS file with bare Jinja2 and libyaml's safe loader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 
 def main(path: Path) -> int:
-    """Render and load the file; return how many ids it has."""
+    """Render and load the file; return the number of its ids."""
     text = jinja2.Environment().from_string(path.read_text()).render()
     return len(yaml.load(text, Loader=yaml.CSafeLoader))
 

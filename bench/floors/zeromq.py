@@ -1,4 +1,4 @@
-"""A question and its answer over bare ZeroMQ between two processes; prints the median seconds."""
+"""Print the median seconds of a request and reply over bare ZeroMQ between two processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zmq
 
 
 def answer(port: int, count: int) -> None:
-    """Answer so many questions."""
+    """Answer a number of requests."""
     with zmq.Context() as context, context.socket(zmq.REP) as socket:
         socket.connect(f"tcp://127.0.0.1:{port}")
         for _ in range(count):

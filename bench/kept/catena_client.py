@@ -1,4 +1,4 @@
-"""A kept client of a catena master, run by bench.equipment.clients with the master's socket."""
+"""A persistent client of a catena master, run by bench.equipment.clients with its socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Catena:
         self._client = client
 
     def call(self, target: str, function: str, args: Sequence[Any]) -> tuple[int, str]:
-        """Run *function*; return how many minions said that all is well, and another's word."""
+        """Run *function*; return how many minions answered as expected, and another answer."""
         follower = JobFollower()
         request = RunJob(
             tgt=target, tgt_type="glob", fun=function, args=tuple(args), kwargs={}, follow=True
@@ -45,7 +45,7 @@ class Catena:
         raise SystemExit(f"no event {tag}")
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> None:
-        """Put an event on the master's bus."""
+        """Send an event on the master's bus."""
         self._client.request(events.SEND, EventSend(tag, dict(data)))
 
 

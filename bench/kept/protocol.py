@@ -1,4 +1,4 @@
-"""How the benchmark asks a kept client: a line of JSON each way. Runs under each tool's Python."""
+"""Protocol between benchmark and persistent client: JSON lines. Runs in each tool's Python."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Protocol, TextIO
 
 
 class Client(Protocol):
-    """What each tool's script can do."""
+    """The interface of each tool's client script."""
 
     def call(self, target: str, function: str, args: Sequence[Any]) -> tuple[int, str]:
-        """Run *function*; return how many minions said that all is well, and another's word."""
+        """Run *function*; return how many minions answered as expected, and another answer."""
 
     def hear(self, tag: str) -> float:
         """Return the monotonic time at which the next event of that tag came."""
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> None:
-        """Put an event on the master's bus."""
+        """Send an event on the master's bus."""
 
 
 def serve(client: Client, answers: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""A kept LocalClient of Salt, run by bench.equipment.clients with its configuration folder."""
+"""A persistent LocalClient of Salt, run by bench.equipment.clients."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import salt.client
 import salt.utils.event
 from protocol import serve
 
-#: How long a minion may work, seconds. One that works for longer than its client waits is asked
-#: whether it still does, and given up where it does not say so within ten seconds, as on a busy
-#: machine.
+#: Seconds that the client waits for a minion. After that it asks whether the job still runs and
+#: gives up without an answer within ten seconds, which can happen on a busy machine.
 PATIENCE_SECONDS = 300
 
 
@@ -27,7 +26,7 @@ class Salt:
         self._bus = salt.utils.event.get_event("master", opts=self._client.opts, listen=True)
 
     def call(self, target: str, function: str, args: Sequence[Any]) -> tuple[int, str]:
-        """Run *function*; return how many minions said that all is well, and another's word."""
+        """Run *function*; return how many minions answered as expected, and another answer."""
         found = self._client.cmd(
             target, function, args, full_return=True, timeout=PATIENCE_SECONDS
         )
@@ -41,12 +40,12 @@ class Salt:
         return time.monotonic()
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> None:
-        """Put an event on the master's bus."""
+        """Send an event on the master's bus."""
         self._bus.fire_event(dict(data), tag)
 
 
 if __name__ == "__main__":
-    # What Salt's library prints must not get between the answers.
+    # Output of Salt's library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     serve(Salt(sys.argv[1]), answers)

@@ -1,4 +1,4 @@
-"""Rows of events with one real minion: how many it can send, how soon one has an effect."""
+"""Rows of events with one real minion: rate of sending, latency of a reaction."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bench.equipment.shared import on_both
 from bench.errors import BenchError
 from bench.row import Row, Sample, Times
 
-#: Events of one job, one after the other.
+#: Number of events that one job sends.
 EVENTS = 300
-#: Events that have an effect, one after the other.
+#: Number of consecutive events with a reaction, in a full and a quick run.
 EFFECTS, QUICK_EFFECTS = 20, 8
-#: An execution module for both: what a minion's own code does that sends events.
+#: A custom execution module that sends events, for catena and Salt.
 MODULE = """\
 def many(count, tag):
     for number in range(count):
@@ -53,9 +53,9 @@ def _sync(fleet: Fleet) -> None:
 
 
 def effect(fleet: Fleet) -> Sample:
-    """From an event on the master's bus to the file that it makes on the minion."""
+    """Seconds from an event on the master's bus to the file that it creates on the minion."""
     with closing(Arrivals(fleet.folder)) as arrivals:
-        _one_effect(fleet, arrivals)  # what the first reaction starts stays
+        _one_effect(fleet, arrivals)  # warm up: the first reaction starts processes
         count = QUICK_EFFECTS if fleet.lab.quick else EFFECTS
         before = fleet.cpu()
         seconds = [_one_effect(fleet, arrivals) for _ in range(count)]

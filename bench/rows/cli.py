@@ -1,4 +1,4 @@
-"""Rows of commands that need no daemon: what a user waits for at every prompt."""
+"""Rows of commands without a daemon."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from bench.row import Row, Sample, Times
 
 BIG_BYTES = 100 * 1024 * 1024
 SMALL_FILES = 2000
-#: Every measurement serves other bytes than those before, so that no cache has them.
+#: Counter that gives every measurement new bytes, which no cache has.
 _TURN = itertools.count(1)
 
 _MANAGED = """{target}:
@@ -29,19 +29,19 @@ _RECURSE = """{target}:
 
 
 class _Share:
-    """What a fleet's master serves for these rows, and where its minion puts it."""
+    """The files that the master serves for these rows, and their place on the minion."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.big = fleet.states / "big.bin"
         self.tree = fleet.states / "tree"
         self.file, self.folder = fleet.folder / "copy.bin", fleet.folder / "copy"
-        # Salt's master keeps the names of its files for 20 s: those of the tree are there from
-        # the first row on, and only what is in the files is new later.
+        # Salt's master caches file names for 20 s. The names therefore exist from the start, and
+        # # only the contents change later.
         self._lay_tree(0)
 
     def new_big(self) -> None:
-        """Serve a large file that nobody has seen, and have none of it on the minion."""
+        """Serve a new large file, and remove the minion's copy."""
         block = bytes(range(256)) * 4096
         with self.big.open("wb") as stream:
             stream.write(b"%16d" % next(_TURN))
@@ -51,7 +51,7 @@ class _Share:
         self._state("bench_big", _MANAGED.format(target=self.file, source="big.bin"))
 
     def new_tree(self) -> None:
-        """Serve a tree of small files that nobody has seen, and have none on the minion."""
+        """Serve a tree of new small files, and remove the minion's copies."""
         self._lay_tree(next(_TURN))
         shutil.rmtree(self.folder, ignore_errors=True)
         self._state("bench_tree", _RECURSE.format(target=self.folder, source="tree"))
@@ -66,12 +66,12 @@ class _Share:
         (self.fleet.states / f"{name}.sls").write_text(text, encoding="utf-8")
 
     def check_big(self) -> None:
-        """Raise BenchError unless the copy is the file."""
+        """Raise BenchError if the copy differs from the file."""
         if not _same(self.big, self.file):
             raise BenchError("the copy is not the file")
 
     def check_tree(self) -> None:
-        """Raise BenchError unless the copy is the tree."""
+        """Raise BenchError if the copy differs from the tree."""
         files = [path for path in self.tree.rglob("*") if path.is_file()]
         copies = (self.folder / path.relative_to(self.tree) for path in files)
         if not all(_same(*pair) for pair in zip(files, copies, strict=True)):

@@ -1,4 +1,4 @@
-"""Rows of fifty minions as real processes: how soon all answer, and what their master costs."""
+"""Rows of fifty minions as real processes: latency, and memory of the master."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from bench.lab import Lab
 from bench.row import Limit, Row, Sample, Times
 
 MINIONS = 50
-#: Minions that come on top, for the cost of each.
+#: Number of additional minions, for the memory of each.
 MORE = 50
-#: Jobs one after the other, for returns per second.
+#: Number of consecutive jobs, for returns per second.
 JOBS = 5
-#: Events that a master keeps in memory.
+#: Number of events that a master keeps in memory.
 EVENTS_KEPT = 4096
-#: Until the memory of a busy master is looked at.
+#: Seconds before the memory of a busy master is measured.
 SETTLE_SECONDS = 3.0
 
 
 def ping(fleet: Fleet) -> Sample:
-    """A ping of a kept client to all fifty."""
+    """Seconds of a ping to all fifty minions from a persistent client."""
     seconds, cpu = _call(fleet, 1, "test.ping")
     return Sample(seconds, cpu)
 
 
 def returns(fleet: Fleet) -> Sample:
     """Returns per second of `cmd.run true`."""
-    _call(fleet, 1, "cmd.run", "true")  # what the first job of a minion starts stays
+    _call(fleet, 1, "cmd.run", "true")  # warm up: the first job of a minion starts processes
     seconds, cpu = _call(fleet, JOBS, "cmd.run", "true")
     return Sample(JOBS * MINIONS / seconds, cpu)
 
@@ -51,9 +51,9 @@ def memory(fleet: Fleet) -> Sample:
 
 
 def extra_catena(lab: Lab) -> Sample:
-    """What each of so many more minions adds to the master's memory, KB.
+    """The master's memory per additional minion, in KB.
 
-    What has a bound of its own, the newest events and SQLite's pages, is there before.
+    Memory with a limit (the newest events, SQLite's pages) is filled before.
     """
     fleet = shared.catena(lab, MINIONS)
     _call(fleet, EVENTS_KEPT // MINIONS + 1, "test.ping")

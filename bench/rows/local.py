@@ -72,11 +72,10 @@ def _both(make: Callable[[str, str, int], Measure], sls: str, count: int) -> dic
 
 
 def _empty(lab: Lab) -> None:
-    """Make the folder of the files anew.
+    """Create a new folder for the files.
 
-    The old one stays until the lab ends: ext4 looks past the inodes that were freed in the last
-    minutes one by one, and after some thousand of them a new file would cost every tool ten times
-    as much as it does.
+    The old folder stays until the lab ends, because ext4 skips recently freed inodes one by one.
+    After some thousand of them, a new file takes ten times as long for every tool.
     """
     target = _tree(lab).target
     target.rename(target.with_name(f"target-{time.monotonic_ns()}"))

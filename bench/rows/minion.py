@@ -1,4 +1,4 @@
-"""Rows of one minion that has nothing to do: memory, idle CPU, and how soon it answers."""
+"""Rows of one idle minion: memory, idle CPU, and time to the first answer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bench.lab import Lab
 from bench.measure import Tree
 from bench.row import Row, Sample, Times
 
-#: After a start or a job, until memory is looked at.
+#: Seconds between a start or a job and the measurement of memory.
 SETTLE_SECONDS = 3.0
-#: How long idle minions are watched.
+#: Seconds for which idle minions are measured, in a full and a quick run.
 WATCH_SECONDS, QUICK_WATCH_SECONDS = 40.0, 15.0
 
 
 def start(fleet: Fleet) -> Sample:
-    """From the start of the process to the answer of its first ping; the key is known."""
+    """Seconds from the start of the process to the answer to its first ping, with a known key."""
     seconds = fleet.restart("m000")
     return Sample(seconds, fleet.minions["m000"].tree.cpu())
 
@@ -33,7 +33,7 @@ def fresh(fleet: Fleet) -> Sample:
 
 
 def warm(fleet: Fleet) -> Sample:
-    """PSS of a minion after jobs, with what it keeps warm for the next."""
+    """PSS of a minion after jobs, including its warm processes."""
     answers = fleet.client.ask("cmd.run", "true", times=3)
     if answers.minions != 1:
         raise BenchError("the minion does not answer")

@@ -1,4 +1,4 @@
-"""Rows of one minion: how long a question takes, asked from the shell and by a kept client."""
+"""Rows of one minion: latency of a ping from the shell and from a persistent client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.measure import run
 from bench.row import Limit, Row, Sample, Times
 from bench.surroundings import environment
 
-#: Calls of a kept client in one batch.
+#: Number of calls of a persistent client in one batch.
 CALLS = 100
 QUICK_CALLS = 30
 
@@ -43,14 +43,14 @@ def whole_pyinfra(lab: Lab) -> Sample:
 
 
 def kept_floor(lab: Lab) -> Sample:
-    """A bare ZeroMQ question and its answer between two processes, the median of a batch."""
+    """The median of bare ZeroMQ round trips between two processes."""
     script = Path(__file__).parents[1] / "floors/zeromq.py"
     ran = run([lab.tools.python("catena"), script, str(_calls(lab))], environment())
     return Sample(float(ran.out) * 1e3)
 
 
 def tail_catena(lab: Lab) -> Sample:
-    """How many times slower the slowest of a hundred is than the median."""
+    """The ratio of the 99th percentile to the median."""
     seconds, _ = _batch(shared.catena(lab))
     return Sample(_percentile_99(seconds) / statistics.median(seconds))
 
@@ -77,7 +77,7 @@ def _percentile_99(seconds: list[float]) -> float:
 
 def _batch(fleet: Fleet) -> tuple[list[float], float]:
     client = fleet.client
-    client.ask("test.ping", times=2)  # what is made with the first call is no part of the others
+    client.ask("test.ping", times=2)  # warm up
     before = fleet.cpu()
     answers = client.ask("test.ping", times=_calls(fleet.lab))
     if answers.minions != 1:

@@ -1,4 +1,4 @@
-"""Rows of hosts that only sshd reaches, beside salt-ssh, Ansible and pyinfra on the same sshd."""
+"""Rows of hosts over SSH; salt-ssh, Ansible and pyinfra use the same sshd."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _hosts(lab: Lab) -> SshHosts:
 def _warm(lab: Lab, name: str, work: Callable[[SshHosts], Sample]) -> Sample:
     """Return the sample of *work*, done three times before it is first measured."""
     hosts = _hosts(lab)
-    # The first visit brings our program, the second compiles it.
+    # The first visit sends the program, the second compiles it.
     lab.once(f"ssh warm {name}", lambda: [work(hosts) for _ in range(3)])
     return work(hosts)
 
@@ -97,12 +97,12 @@ def _met(lab: Lab, work: Callable[[SshHosts], Sample]) -> Sample:
 
 
 def first_catena(lab: Lab) -> Sample:
-    """A host that has nothing of catena."""
+    """A host without files of catena."""
     return _met(lab, _ping_catena)
 
 
 def first_salt(lab: Lab) -> Sample:
-    """A host that has nothing of Salt; what is sent there was built before."""
+    """A host without files of Salt; the package to send was built before."""
     lab.once("ssh thin", lambda: _ping_salt(_hosts(lab)))
     return _met(lab, _ping_salt)
 

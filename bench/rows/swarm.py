@@ -1,4 +1,4 @@
-"""Rows of one master with simulated minions: what it does in a second, and what a minion costs."""
+"""Rows of one master with simulated minions: throughput, and memory per minion."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from catena.client.requests.jobs import JobList, RunJob
 
 FLEET = 1000
 BIG_FLEET = 10_000
-#: Events of one minion, and how many of them are on their way at a time.
+#: Number of events of one minion, and of unacknowledged events at a time.
 EVENTS, WINDOW = 5000, 100
-#: Jobs at a time, each on the whole fleet, for returns per second.
+#: Number of concurrent jobs on the whole fleet, for returns per second.
 JOBS = 10
 RETURN_BYTES = 3000
 REACTIONS = 30
 STARTS = 20
-#: Events that a master keeps in memory.
+#: Number of events that a master keeps in memory.
 EVENTS_KEPT = 4096
 ACTIONS = 10
-#: Events go to this file of reactions, which asks the minion that they name for a ping.
+#: Reactor file that pings the minion named by the event.
 REACTION = """\
 bench:
   local.test.ping:
@@ -55,7 +55,7 @@ def _station(lab: Lab, minions: int = FLEET) -> Station:
 
 
 def _at_rest(station: Station, swarm: Swarm) -> None:
-    """Wait until what the starts of the minions caused is done."""
+    """Wait until the master has processed the starts of the minions."""
     while swarm.stats().get("ReturnStored", 0) < swarm.size:
         time.sleep(0.2)
 
@@ -102,7 +102,7 @@ def events(lab: Lab) -> Sample:
 
 
 def reaction(lab: Lab) -> Sample:
-    """From an event on the master's bus to the order that it causes, at its minion; ms."""
+    """Milliseconds from an event on the master's bus to its job at the minion."""
     station = _station(lab)
     assert station.swarm is not None
     swarm, found = station.swarm, []
@@ -117,12 +117,12 @@ def reaction(lab: Lab) -> Sample:
 
 
 def resume(lab: Lab) -> Sample:
-    """From a minion's greeting after its boot to the order to go on with its chain; ms."""
+    """Milliseconds from a minion's hello after its boot to the resume job of its chain."""
     station = _station(lab)
     assert station.swarm is not None
     found = []
     for _ in range(STARTS):
-        # Another one each time: a key has thirty greetings, then one in a second.
+        # Use another minion each time: after thirty hellos, a key is limited to one per second.
         found += station.swarm.reboot(1, next(_booted) % (FLEET // 4))
     return Sample(statistics.median(found[1:]) * 1000)
 
@@ -160,9 +160,9 @@ def _chain(station: Station) -> Sample:
 
 
 def memory(lab: Lab) -> Sample:
-    """What each connected minion adds to the memory of the master alone, KB.
+    """The memory of the master process per connected minion, in KB.
 
-    What has a bound of its own, the newest events and SQLite's pages, is there before.
+    Memory with a limit (the newest events, SQLite's pages) is filled before.
     """
     station = lab.keep("growing", lambda: Station(FLEET, {"reactor_defaults": False}))
     few = FLEET // 10

@@ -15,6 +15,7 @@ from typing import Any
 
 from catena.core.chain_calls import RESUME, START
 from catena.core.job import ActionKind, ChainManifest, ChunkManifest, JobReturn, JobSpec
+from catena.core.payloads import chain_of
 from catena.transport import messages as m
 
 #: Answered without a word before the return, as the real minion's inline functions are.
@@ -103,7 +104,8 @@ class SimMinion:
         said: list[Any] = []
         while self._held and self._waiting is None and not self.reboots_after:
             spec = self._held.popleft()
-            value = {} if spec.chain is None else self._run_chunk(spec.jid, spec.chain, 1)
+            chain = chain_of(spec)
+            value = {} if chain is None else self._run_chunk(spec.jid, chain, 1)
             said.append(m.JobReturned(self._return(spec, value, now)))
         return said
 

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from catena.core.clock import SystemClock
 from catena.master.events.bus import EventBus
+from catena.master.keys import rows as key_rows
 from catena.master.keys.ring import KnownKey
-from catena.master.keys.service import insert_key
 from catena.master.store.database import Store
 from catena.transport.keys import KeyPair, generate
 
@@ -79,7 +79,7 @@ async def _accept(database: str, members: Sequence[Member]) -> None:
 
 def _insert(conn: sa.Connection, keys: Sequence[KnownKey]) -> None:
     for key in keys:
-        insert_key(conn, key)
+        key_rows.insert(conn, key)
 
 
 def _known(member: Member, now: float) -> KnownKey:

@@ -1,11 +1,11 @@
-"""Formats answers of the commands: one function per --out, from data to text."""
+"""Formatting of answers: one function per --out, from data to text."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any, Mapping, Protocol
 
-#: --out -> module that renders it.
+#: --out -> module of its renderer.
 OUTPUTS: Mapping[str, str] = {
     "highstate": "catena.cli.output.highstate",
     "json": "catena.cli.output.plain",
@@ -18,7 +18,7 @@ OUTPUTS: Mapping[str, str] = {
 
 
 class Renderer(Protocol):
-    """Text of one minion's answer, without a final newline."""
+    """Makes the text of one minion's answer, without a final newline."""
 
     def __call__(self, minion: str, value: Any, colour: bool) -> str:
         """Return the text that shows *value* of *minion*."""

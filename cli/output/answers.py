@@ -1,4 +1,4 @@
-"""One minion's answer in the form that was asked for, and the options that ask."""
+"""One minion's answer in the requested format, and the options for formats."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from catena.cli.output.style import OUTPUTS, StateStyle
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Outputs that a return may ask for itself; everything else is nested.
+#: Outputs that a return may request itself; all others are shown as nested.
 _ASKED = frozenset({"highstate", "txt"})
 
 
 def state_options(command: F) -> F:
-    """Give *command* Salt's options of state runs."""
+    """Add Salt's options for the display of state runs to *command*."""
     command = click.option(
         "--state-verbose/--no-state-verbose",
         default=None,
         envvar="CATENA_STATE_VERBOSE",
-        help="Show states that are as they should be; by default as `state_verbose` says.",
+        help="Show states that succeeded without changes; default: the setting `state_verbose`.",
     )(command)
     return click.option(
         "--state-output",
         type=click.Choice(OUTPUTS),
         default=None,
         envvar="CATENA_STATE_OUTPUT",
-        help="A block per state, a line, or blocks for failures (mixed) and changes; with _id the "
-        "lines name the state's id. By default as `state_output` says.",
+        help="Show a block per state, a line, or blocks for failures (mixed) or changes; with _id "
+        "lines show the state's id. Default: the setting `state_output`.",
     )(command)
 
 
 def style(options: Mapping[str, Any], which: str = "master") -> StateStyle:
-    """Return the style that the options of `state_options` or the configuration ask for.
+    """Return the style requested by the options of `state_options` or by the configuration.
 
     Args:
         options: a command's options.
-        which: the configuration file that has the defaults, master or minion.
+        which: the configuration file with the defaults, master or minion.
 
     Raises:
-        ConfigError: that file can't be read, or has another value than Salt knows.
+        ConfigError: that file cannot be read, or has a value that Salt does not know.
     """
     output, verbose = options["state_output"], options["state_verbose"]
     if output is None or verbose is None:
@@ -54,14 +54,14 @@ def style(options: Mapping[str, Any], which: str = "master") -> StateStyle:
 
 
 def answer(minion: str, ret: Mapping[str, Any], out: str, colour: bool, how: StateStyle) -> str:
-    """Return the text that shows a return.
+    """Return the text of a return.
 
     Args:
-        minion: whose it is.
+        minion: who returned it.
         ret: its `value`, and in `out` the output that suits it.
-        out: the output that was asked for, or "".
-        colour: for a terminal.
-        how: of state runs.
+        out: the requested output, or "".
+        colour: whether to use a terminal's colours.
+        how: style of state runs.
     """
     name = out or (ret["out"] if ret["out"] in _ASKED else "nested")
     if name == "highstate":

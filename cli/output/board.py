@@ -1,33 +1,48 @@
-"""What a live view shows of a chain or a job, decided from its stream; no terminal, no clock."""
+"""Content of a live view of a chain or a job, derived from its stream; no terminal, no clock."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from catena.cli.output.fetching import fetching
 from catena.cli.output.tags import parts, spoken
 from catena.cli.output.text import printable
 from catena.client.follow import ENDED, UNREACHED, JobFollower
+from catena.core.frozen import replace
 
-#: Failures that are kept for the view; the newest are shown.
+if TYPE_CHECKING:
+    from catena.client.replies.chains import ActionView, ChainEventItem, ChainOutputItem, ChainView
+
+#: Maximum number of failures stored for the view; the newest are shown.
 KEPT_FAILURES = 50
-#: Stands before the states that failed in an action that applied some.
+#: Text before the failed states of an action that applied states.
 _NESTED = "what failed in it:"
-#: Longest text of one cell, characters: minions choose their texts.
+#: Maximum length of a cell in characters, because minions choose its text.
 _CELL_CHARACTERS = 300
 
-#: Statuses of a row, the most interesting first; the number is the order.
+#: Statuses of a row, in the order in which rows are shown.
 FAILED, ACTIVE, WAITING, DONE = "failed", "active", "waiting", "done"
 _ORDER = {FAILED: 0, ACTIVE: 1, WAITING: 2, DONE: 3}
 _OF_STATUS = {"Failed": FAILED, "Picked Up": ACTIVE, "Queued": WAITING, "Completed": DONE}
 
-#: Reasons of an action that is done but for its proof -> in words.
+#: Reason why a done action waits for its proof -> text.
 _PROOFS = {"reboot": "waits for the boot", "agent_upgrade": "waits for the new agent"}
 
 
-class Line(NamedTuple):
-    """One minion."""
+class BoardLine(NamedTuple):
+    """The row of one minion."""
 
     minion: str
     kind: str
@@ -35,34 +50,34 @@ class Line(NamedTuple):
     total: int
     #: The current step, the reason of a wait, or the error.
     text: str
-    #: When that began, epoch seconds; 0: not known.
+    #: When that began, epoch seconds; 0: unknown.
     since: float
 
 
 class Board(NamedTuple):
-    """Everything that one frame shows."""
+    """The content of one frame."""
 
     title: str
-    #: Kind of row -> how many minions.
+    #: Status -> number of minions.
     counts: Mapping[str, int]
     done: int
     total: int
-    #: The most interesting minions that there is room for.
-    lines: Sequence[Line]
-    #: How many minions of each kind have no line.
+    #: The rows that fit, in the order of their statuses.
+    lines: Sequence[BoardLine]
+    #: Status -> number of minions without a row.
     hidden: Mapping[str, int]
-    #: The newest failures: minion, what failed and why.
+    #: The newest failures: minion, failed step and reason.
     failures: Sequence[str]
 
 
 def cell(text: Any) -> str:
-    """Return a minion's text in one line, without control characters."""
+    """Return a minion's text as one line without control characters."""
     lines = str(text).strip().splitlines() or [""]
     return printable(lines[0])[:_CELL_CHARACTERS]
 
 
-def laid_out(title: str, lines: List[Line], room: int, failures: Sequence[str]) -> Board:
-    """Return the board that shows the first *room* of *lines* by interest."""
+def laid_out(title: str, lines: List[BoardLine], room: int, failures: Sequence[str]) -> Board:
+    """Return the board with the first *room* of *lines* in the order of their statuses."""
     ordered = sorted(lines, key=lambda line: (_ORDER[line.kind], line.since or 9e12, line.minion))
     counts, hidden = dict.fromkeys(_ORDER, 0), dict.fromkeys(_ORDER, 0)
     for place, line in enumerate(ordered):
@@ -73,95 +88,117 @@ def laid_out(title: str, lines: List[Line], room: int, failures: Sequence[str]) 
 
 
 class ChainBoard:
-    """Follows the items of a chain.watch stream."""
+    """Shows a chain from the items of its stream."""
 
     def __init__(self) -> None:
         self._head = ""
         self._state = ""
-        #: When the chain was to begin, epoch seconds.
+        #: Scheduled start of the chain, epoch seconds.
         self._due = 0.0
-        self._actions: Dict[int, Dict[str, Any]] = {}
+        self._actions: Dict[int, ActionView] = {}
         self._minions: Dict[str, List[int]] = {}
         self._failures: Dict[int, str] = {}
+        #: Minion -> last line of output of the action that runs there.
+        self._printed: Dict[str, str] = {}
 
     @property
     def is_known(self) -> bool:
-        """Whether the chain itself has come."""
+        """Return whether the first item with the chain has arrived."""
         return bool(self._head)
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes."""
+        """Return whether the chain has ended."""
         return self._state in ("done", "failed", "cancelled")
 
-    def feed(self, item: Mapping[str, Any]) -> None:
-        """Take one item of the stream, or the answer of chain.show as one."""
-        if item["type"] == "chain":
-            self._take_view(item)
-        else:
+    def feed(self, item: Union[ChainView, ChainEventItem, ChainOutputItem]) -> None:
+        """Process one item of the stream, or the reply of chain.show."""
+        # Imported here: the board of a job, which is in this module too, does without.
+        from catena.client.replies.chains import ChainEventItem, ChainOutputItem
+
+        if isinstance(item, ChainEventItem):
             self._take_event(item)
+        elif isinstance(item, ChainOutputItem):
+            self._take_output(item)
+        else:
+            self._take_view(item)
 
-    def _take_view(self, view: Mapping[str, Any]) -> None:
-        self._head = f"Chain {view['id']} {cell(view['label'])}"
-        self._state = str(view["state"])
-        self._due = float(view.get("due") or 0.0)
-        for minion in view["minions"]:
-            name = str(minion["minion"])
-            self._minions[name] = [action["action_id"] for action in minion["actions"]]
-            for action in minion["actions"]:
-                self._actions[action["action_id"]] = dict(action)
-                if action["status"] == "Failed":
-                    self._note(name, action)
+    def _take_view(self, view: ChainView) -> None:
+        self._head = f"Chain {view.id} {cell(view.label)}"
+        self._state = view.state + (", paused" if view.paused else "")
+        self._due = view.due
+        for minion in view.minions:
+            self._minions[minion.minion] = [action.action_id for action in minion.actions]
+            for action in minion.actions:
+                self._actions[action.action_id] = action
+                if action.status == "Failed":
+                    self._note(minion.minion, action)
 
-    def _take_event(self, item: Mapping[str, Any]) -> None:
-        data = item["data"]
+    def _take_output(self, item: ChainOutputItem) -> None:
+        """Store the last line that a minion's running command has printed."""
+        lines = [line for line in item.text.splitlines() if line.strip()]
+        if lines:
+            self._printed[item.minion] = lines[-1]
+
+    def _take_event(self, item: ChainEventItem) -> None:
+        data = item.data
         action = self._actions.get(data.get("action", 0))
         if action is None:
-            if "action" not in data and item["tag"].count("/") == 3:
+            if "action" not in data and item.tag.count("/") == 3:
                 self._state = str(data.get("state", self._state))
             return
-        action["status"], action["reason"] = data["status"], data.get("reason", "")
-        action["waits"] = ""
-        at = datetime.fromisoformat(item["stamp"]).timestamp()
-        action["ended" if data["status"] in ("Completed", "Failed") else "started"] = at
-        if data["status"] == "Failed":
+        self._printed.pop(str(data.get("minion", "")), None)
+        status = data["status"]
+        at = datetime.fromisoformat(item.stamp).timestamp()
+        has_ended = status in ("Completed", "Failed")
+        action = self._actions[action.action_id] = replace(
+            action,
+            status=status,
+            reason=data.get("reason", ""),
+            waits="",
+            started=action.started if has_ended else at,
+            ended=at if has_ended else action.ended,
+        )
+        if status == "Failed":
             self._note(str(data["minion"]), action)
 
-    def _note(self, minion: str, action: Mapping[str, Any]) -> None:
-        """Keep a failure; what a later answer says of it is better than the event's reason."""
-        why = " ".join(spoken(str(action["comment"] or action["reason"])).split())
-        # The function that ran the states is not what failed (`states.function_calls`).
+    def _note(self, minion: str, action: ActionView) -> None:
+        """Store a failure; a later reply describes it better than the event's reason."""
+        why = " ".join(spoken(action.comment or action.reason).split())
+        # The function that ran the states did not fail itself (`states.function_calls`).
         why = why.partition(_NESTED)[2].lstrip() or why
-        text = f"{minion}: {cell(action['title'])}: {cell(why)}"
-        self._failures.pop(action["action_id"], None)
-        self._failures[action["action_id"]] = text
+        text = f"{minion}: {cell(action.title)}: {cell(why)}"
+        self._failures.pop(action.action_id, None)
+        self._failures[action.action_id] = text
         while len(self._failures) > KEPT_FAILURES:
             del self._failures[next(iter(self._failures))]
 
     def board(self, room: int, failures: int) -> Board:
-        """Return the frame that has space for the given numbers of minions and failures."""
+        """Return the frame for the given numbers of minions and failures."""
         lines = [self._line(name, ids) for name, ids in self._minions.items()]
         shown = list(self._failures.values())[-failures:] if failures else []
         return laid_out(f"{self._head}: {self._state}", lines, room, shown)
 
-    def _line(self, name: str, ids: Sequence[int]) -> Line:
+    def _line(self, name: str, ids: Sequence[int]) -> BoardLine:
         actions = [self._actions[one] for one in ids]
-        kinds = [_OF_STATUS.get(action["status"], WAITING) for action in actions]
+        kinds = [_OF_STATUS.get(action.status, WAITING) for action in actions]
         done = kinds.count(DONE)
         for kind in (FAILED, ACTIVE, WAITING):
             if kind in kinds:
                 action = actions[kinds.index(kind)]
-                why = action.get("waits") or _PROOFS.get(action["reason"], action["reason"])
-                text = cell(action["title"]) + (f": {cell(why)}" if why else "")
-                since = float(action["started"] or 0.0)
+                why = action.waits or _PROOFS.get(action.reason, action.reason)
+                if kind == ACTIVE:
+                    why = why or self._printed.get(name, "")
+                text = cell(action.title) + (f": {cell(why)}" if why else "")
+                since = action.started
                 if kind == WAITING and not since:
-                    since = max([self._due, *(float(one.get("ended") or 0.0) for one in actions)])
-                return Line(cell(name), kind, done, len(ids), text, since)
-        return Line(cell(name), DONE, done, len(ids), "", 0.0)
+                    since = max([self._due, *(one.ended for one in actions)])
+                return BoardLine(cell(name), kind, done, len(ids), text, since)
+        return BoardLine(cell(name), DONE, done, len(ids), "", 0.0)
 
 
 class JobBoard:
-    """Shows a job from what its follower knows.
+    """Shows a job from the data of its follower.
 
     Args:
         follower: fed elsewhere, before `feed` of the same item.
@@ -172,16 +209,16 @@ class JobBoard:
         self._follower = follower
         self._title = cell(title)
         self._since: Dict[str, float] = {}
-        #: Minions that fetch a large file, and how much of it they have.
+        #: Minion -> progress of the large file that it fetches.
         self._fetching: Dict[str, str] = {}
         self._failures: List[str] = []
 
     def feed(self, item: Mapping[str, Any], now: float) -> None:
-        """Take one item of a job's stream.
+        """Process one item of a job's stream.
 
         Args:
             item: the item.
-            now: when it came, epoch seconds.
+            now: time of its arrival, epoch seconds.
         """
         kind = item.get("type")
         if kind == "delivery":
@@ -193,7 +230,7 @@ class JobBoard:
             self._failures = [*self._failures, text][-KEPT_FAILURES:]
 
     def board(self, room: int, failures: int) -> Board:
-        """Return the frame that has space for the given numbers of minions and failures."""
+        """Return the frame for the given numbers of minions and failures."""
         follower = self._follower
         failed = follower.failed()
         lines = [self._line(name, failed) for name in follower.states]
@@ -201,26 +238,27 @@ class JobBoard:
         jid = f" (job {follower.jid})" if follower.jid else ""
         return laid_out(self._title + jid, lines, room, shown)
 
-    def _line(self, name: str, failed: Mapping[str, int]) -> Line:
+    def _line(self, name: str, failed: Mapping[str, int]) -> BoardLine:
         state = self._follower.states[name]
         since, shown = self._since.get(name, 0.0), cell(name)
         if name in failed:
-            return Line(shown, FAILED, 1, 1, f"exit code {failed[name]}", since)
+            return BoardLine(shown, FAILED, 1, 1, f"exit code {failed[name]}", since)
         if name in self._follower.returns:
-            return Line(shown, DONE, 1, 1, "", since)
+            return BoardLine(shown, DONE, 1, 1, "", since)
         detail = cell(self._follower.details.get(name) or state)
         if state in ENDED:
-            return Line(shown, FAILED, 1, 1, f"{state}: {detail}", since)
+            return BoardLine(shown, FAILED, 1, 1, f"{state}: {detail}", since)
         kind = WAITING if state in UNREACHED else ACTIVE
         detail = self._fetching.get(name) or detail
-        return Line(shown, kind, 0, 1, detail if detail == state else f"{state}: {detail}", since)
+        return BoardLine(
+            shown, kind, 0, 1, detail if detail == state else f"{state}: {detail}", since
+        )
 
 
 def failure(value: Any) -> str:
-    """Return in one line what failed first in a return.
+    """Return the first failure in a return, as one line.
 
-    Of a state this is its id, function and comment; of a command its exit code and the last line
-    that it wrote.
+    For states: id, function and comment; for a command: exit code and its last line of output.
     """
     for name, function, comment in _failed_states(value):
         return cell(f"{name} ({function}): {' '.join(comment.split())}")

@@ -1,4 +1,4 @@
-"""How the configuration wants state runs shown; no YAML parser where it does not say."""
+"""The configured style of state runs, without a YAML parser if it is not configured."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SETTINGS = ("state_output", "state_verbose")
 
 
 def of_states(config_dir: Path, which: str) -> StateStyle:
-    """Return the style that `state_output` and `state_verbose` ask for.
+    """Return the style according to `state_output` and `state_verbose`.
 
     Args:
         config_dir: folder of the configuration.
         which: master or minion.
 
     Raises:
-        ConfigError: the file can't be read, or one of the two has no value that Salt knows.
+        ConfigError: the file cannot be read, or a value of the two is unknown to Salt.
     """
     path = config_dir / which
     if not _mentioned(path):
@@ -36,9 +36,9 @@ def of_states(config_dir: Path, which: str) -> StateStyle:
 
 
 def _mentioned(path: Path) -> bool:
-    """Return whether a configuration names one of the settings; False where it can't be read.
+    """Return whether a configuration contains one of the settings; False if it cannot be read.
 
-    The command itself says what is wrong with a file that it needs.
+    The command itself reports an error in a file that it needs.
     """
     files = [path, *path.with_name(f"{path.name}.d").glob("*.conf")]
     for file in files:

@@ -1,4 +1,4 @@
-"""What minions report of large files on their way from the master."""
+"""Progress of large files that minions fetch from the master."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from catena.cli.output.live import LiveLines
 
 _MIB = 1024 * 1024
-#: Longest path that is shown, characters: its end says most.
+#: Maximum length of a displayed path in characters; its end is the significant part.
 _PATH_CHARACTERS = 60
 
 
 def fetching(item: Mapping[str, Any]) -> str:
-    """Return what an item of a job's stream says of a file's way; "": nothing."""
+    """Return the progress of a file in an item of a job's stream; "" if there is none."""
     if item.get("type") != "progress" or item.get("kind") != "transfer":
         return ""
     data = item.get("data")
@@ -35,7 +35,7 @@ class FetchLines:
         self._lines: Optional[LiveLines] = None
 
     def feed(self, item: Mapping[str, Any]) -> None:
-        """Take an item of a job's stream; a return takes all lines away, to be printed."""
+        """Process an item of a job's stream; hide the lines at a return, which is printed next."""
         text = fetching(item)
         if text:
             if self._lines is None:
@@ -48,6 +48,6 @@ class FetchLines:
             self._lines.hide()
 
     def close(self) -> None:
-        """Take the lines off the terminal."""
+        """Remove the lines from the terminal."""
         if self._lines is not None:
             self._lines.hide()

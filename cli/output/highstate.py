@@ -1,4 +1,4 @@
-"""State runs as Salt's users know them: one block per state, failures last, a summary."""
+"""State runs as in Salt: one block per state, failures last, a summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INDENT = 14
 
 
 def is_state_run(value: Any) -> bool:
-    """Return whether *value* looks like the states of a run, by key and by field."""
+    """Return whether *value* has the form of a state run's result."""
     return (
         isinstance(value, Mapping)
         and bool(value)
@@ -26,14 +26,14 @@ def is_state_run(value: Any) -> bool:
 
 
 def highstate(minion: str, value: Any, colour: bool, style: StateStyle = FULL) -> str:
-    """Return the state run of *minion*; compile errors as a list; anything else nested."""
+    """Return the text of a state run; compile errors as a list; any other value nested."""
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
         lines = [paint(f"{minion}:", "light_red", colour)]
         lines += [f"    {line}" for error in value for line in printable(error).splitlines()]
         return "\n".join(lines)
     if value == {}:
         head = paint(f"{minion}:", "light_red", colour)
-        return f"{head}\n    No states: the files that were asked for render to nothing."
+        return f"{head}\n    No states: the requested files render to nothing."
     if not is_state_run(value):
         return nested(minion, value, colour)
     return "\n".join(
@@ -72,7 +72,7 @@ def _hue(state: Mapping[str, Any]) -> str:
 
 
 def _line(key: str, state: Mapping[str, Any], colour: bool, by_id: bool) -> str:
-    """Return a state on one line, as Salt's terse output has it."""
+    """Return a state on one line, like Salt's terse output."""
     module, ident, name, function = (printable(part) for part in key.split("_|-", 3))
     word = {True: "Changed" if state.get("changes") else "Clean", None: "Differs"}.get(
         state.get("result"), "Failed"
@@ -114,7 +114,7 @@ def _changes(changes: Any, colour: bool) -> Iterator[str]:
         return
     inner = changes.get("ret") if isinstance(changes, Mapping) else None
     if inner is not None and is_state_run(inner):
-        # An action of a chain is a state run of its own.
+        # An action of a chain contains a state run.
         for line in _run("this action", inner, colour, FULL):
             yield f"{'':{_INDENT}}{line}"
         return

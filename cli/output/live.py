@@ -1,4 +1,4 @@
-"""A line per host on stderr while many are worked on; nothing where stderr is no terminal."""
+"""A line per host on stderr while many are in progress; nothing if stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Dict, Optional, TextIO
 
 from catena.cli.output.text import printable
 
-#: Lines that are shown; of more hosts, those that came last.
+#: Maximum number of lines; of more hosts, the latest are shown.
 _SHOWN = 20
 
 
 class LiveLines:
-    """What each host is doing, redrawn in place.
+    """The current step of each host, redrawn in place.
 
     Args:
-        stream: where to, stderr by default; anything but a terminal gets nothing.
-        total: of hosts; of more than one a first line says how many are done and for how long.
+        stream: stderr by default; nothing is written unless it is a terminal.
+        total: number of hosts; above one, a first line shows how many are done and the time.
     """
 
     def __init__(self, stream: Optional[TextIO] = None, total: int = 0) -> None:
@@ -31,21 +31,21 @@ class LiveLines:
         self._lock = threading.Lock()
 
     def say(self, host: str, text: str) -> None:
-        """Show *text* as what *host* is doing."""
+        """Show *text* as the current step of *host*."""
         with self._lock:
             self._lines.pop(host, None)
             self._lines[host] = text
             self._draw()
 
     def end(self, host: str) -> None:
-        """Take the line of *host* away."""
+        """Remove the line of *host*."""
         with self._lock:
             self._lines.pop(host, None)
             self._done += 1
             self._draw()
 
     def hide(self) -> None:
-        """Take all lines off the terminal, so that something else can be printed."""
+        """Remove all lines from the terminal, so that something else can be printed."""
         with self._lock:
             self._erase()
             self._stream.flush()
@@ -66,7 +66,7 @@ class LiveLines:
 
     def _head(self, hidden: int) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._begun), 60)
-        more = f", {hidden} more at work than shown" if hidden else ""
+        more = f", {hidden} more in progress" if hidden else ""
         return f"{self._done} of {self._total} hosts done, {minutes}:{seconds:02}{more}"
 
     def _erase(self) -> None:

@@ -1,4 +1,4 @@
-"""Salt's nested form: indented keys and values for people."""
+"""Salt's nested output: indented keys and values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def nested(minion: str, value: Any, colour: bool) -> str:
 
 
 def tree(value: Any, indent: int, colour: bool) -> Iterator[str]:
-    """Yield the lines of *value*, *indent* spaces in."""
+    """Yield the lines of *value*, indented by *indent* spaces."""
     pad = " " * indent
     if isinstance(value, Mapping):
         yield from _mapping(value, indent, colour)
@@ -38,7 +38,7 @@ def _mapping(value: Mapping[Any, Any], indent: int, colour: bool) -> Iterator[st
         return
     yield paint(f"{pad}----------", "cyan", colour)
     for key, item in value.items():
-        # On one line: at the left margin it could pass for another minion.
+        # Keep the key on one line: text at the left margin would look like another minion.
         name = printable(str(key)).replace("\n", "\\n")
         yield paint(f"{pad}{name}:", "cyan", colour)
         yield from tree(item, indent + _STEP, colour)

@@ -20,7 +20,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _dumped(value: Any, indent: Optional[int] = None) -> str:
-    """Return *value* as JSON that any parser reads and no terminal obeys."""
+    """Return *value* as JSON that any parser reads, without characters that control a terminal."""
     options: Dict[str, Any] = {"indent": indent, "ensure_ascii": False, "default": _jsonable}
     try:
         text = json_library.dumps(value, allow_nan=False, **options)
@@ -30,7 +30,7 @@ def _dumped(value: Any, indent: Optional[int] = None) -> str:
 
 
 def _shown(text: str) -> str:
-    # JSON itself escapes the controls below U+0020 only.
+    # JSON itself escapes only the control characters below U+0020.
     return text if text.isascii() and "\x7f" not in text else visible(text, "\\u{:04x}")
 
 
@@ -43,14 +43,14 @@ def document(value: Any) -> str:
 
 
 def _indented(value: Any, margin: str) -> str:
-    """Return plain data as `json.dumps` indents it: that is done in Python there, and slow.
+    """Return plain data with the layout of `json.dumps(indent=4)`, which is slow in Python.
 
     Args:
-        value: of the exact types that a function's answer is made of; every key a text.
-        margin: the line end and blanks before what stands around it.
+        value: of the exact types of a function's value; every key is text.
+        margin: newline and indentation of the enclosing value.
 
     Raises:
-        TypeError: *value* has something else in it.
+        TypeError: *value* contains another type.
     """
     kind = type(value)
     if kind is str:
@@ -90,7 +90,7 @@ def yaml(minion: str, value: Any, colour: bool) -> str:
 
 
 def txt(minion: str, value: Any, colour: bool) -> str:
-    """Return `minion: value` for each line of the value, as Salt's txt."""
+    """Return `minion: value` for each line of the value, like Salt's txt."""
     text = (
         value if isinstance(value, str) else json_library.dumps(finite(value), default=_jsonable)
     )

@@ -1,4 +1,4 @@
-"""Draws boards on a terminal with rich, which is imported only here and only for a terminal."""
+"""Draws boards on a terminal with rich, which only this module imports."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, Board, Line
+from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, Board, BoardLine
 
 _STYLES = {FAILED: "bold red", ACTIVE: "yellow", WAITING: "dim", DONE: "green"}
 _WORDS = {FAILED: "failed", ACTIVE: "running", WAITING: "waiting", DONE: "done"}
 _MARKS = {FAILED: "✗", ACTIVE: "▶", WAITING: "…", DONE: "✓"}
-#: Frames a second; between two of them only the seconds change.
+#: Frames per second.
 _FRAMES = 4
-#: Rows of a terminal that the rest of the frame needs, and most rows for failures.
+#: Terminal rows used by the rest of the frame, and maximum rows for failures.
 _FIXED_ROWS = 5
 _FAILURE_ROWS = 4
-#: Below this width the steps and the times have no column.
+#: Terminal width below which the columns of steps and times are omitted.
 _NARROW = 60
 
-#: Makes the frame that has space for the given numbers of minions and failures.
+#: Makes the frame for the given numbers of minions and failures.
 Source = Callable[[int, int], Board]
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people read it: 9s, 1:05, 2:03:04."""
+    """Return a duration as text: 9s, 1:05, 2:03:04."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole}s"
@@ -46,10 +46,10 @@ def draw(board: Board, width: int, elapsed: float, now: float) -> Group:
     """Return a frame.
 
     Args:
-        board: what to show.
+        board: the content.
         width: columns of the terminal.
         elapsed: seconds since the view began.
-        now: epoch seconds, for how long each minion does what it does.
+        now: epoch seconds, for the duration of each minion's step.
     """
     head = Text(f"{board.title}  {duration(elapsed)}", style="bold", no_wrap=True)
     head.truncate(width, overflow="ellipsis")
@@ -88,7 +88,7 @@ def _lines(board: Board, width: int, now: float) -> Table:
     return grid
 
 
-def _cells(line: Line, wide: bool, now: float) -> list[Text]:
+def _cells(line: BoardLine, wide: bool, now: float) -> list[Text]:
     style = _STYLES[line.kind]
     cells = [Text(_MARKS[line.kind], style=style), Text(line.minion)]
     if wide:
@@ -99,15 +99,15 @@ def _cells(line: Line, wide: bool, now: float) -> list[Text]:
 
 
 class Screen:
-    """A live view on the terminal of stdout, until its `with` block ends; prints go above it.
+    """A live view on the terminal of stdout within its `with` block; prints appear above it.
 
     Args:
         source: makes the board of each frame; called from another thread, under `lock`.
-        console: where to; stdout by default.
+        console: the terminal; stdout by default.
     """
 
     def __init__(self, source: Source, console: Optional[Console] = None) -> None:
-        #: Held while a frame is made: hold it too while what *source* reads is changed.
+        #: Held while a frame is made; hold it also to change what *source* reads.
         self.lock = threading.Lock()
         self._source = source
         self._begun = time.monotonic()
@@ -132,7 +132,7 @@ class Screen:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Take the view off the terminal, and let stdout and stderr be, while the block runs."""
+        """Remove the view, and leave stdout and stderr unchanged, while the block runs."""
         self._live.stop()
         try:
             yield

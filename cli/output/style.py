@@ -1,4 +1,4 @@
-"""How much of a state run is shown (apart, since most answers are none)."""
+"""How much of a state run is shown (a separate module, since few answers are state runs)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any, Mapping, NamedTuple
 class StateStyle(NamedTuple):
     """How much of a state run is shown; Salt's `state_output` and `state_verbose`."""
 
-    #: "full"; "terse": a line per state; "mixed": failures in full; "changes": those and changes.
-    #: With "_id" behind it, a line names the state by its id. "filter" is shown as "full".
+    #: "full"; "terse": a line per state; "mixed": failures in full; "changes": failures and
+    #: changes in full. With the suffix "_id", a line shows the state's id. "filter" is shown as
+    #: "full".
     output: str = "full"
-    #: False: states that are as they should be, and changed nothing, are only counted.
+    #: False: states that succeeded without changes are only counted.
     verbose: bool = True
 
     def in_full(self, state: Mapping[str, Any]) -> bool:
-        """Return whether *state* gets a block of its own."""
+        """Return whether *state* is shown as a block."""
         kind = self.output.partition("_")[0]
         if kind in {"full", "filter"} or state.get("result") is False:
             return True
@@ -23,7 +24,7 @@ class StateStyle(NamedTuple):
 
     @property
     def by_id(self) -> bool:
-        """Return whether a state on one line is named by its id."""
+        """Return whether a state on one line is shown by its id."""
         return self.output.endswith("_id")
 
     def shows(self, state: Mapping[str, Any]) -> bool:
@@ -31,7 +32,7 @@ class StateStyle(NamedTuple):
         return self.verbose or state.get("result") is not True or bool(state.get("changes"))
 
 
-#: Salt's values; as in core.config.minion, which costs 7 ms to import.
+#: Salt's values; a copy of those in core.config.minion, whose import takes 7 ms.
 OUTPUTS = (
     "changes", "changes_id", "filter", "filter_id", "full", "full_id", "mixed", "mixed_id",
     "terse", "terse_id",

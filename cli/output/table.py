@@ -10,7 +10,7 @@ from catena.cli.output.text import printable
 
 
 def clock(seconds: float, with_date: bool = False) -> str:
-    """Return a moment in local time; "-" for none."""
+    """Return a time in local time; "-" for 0."""
     if not seconds:
         return "-"
     form = "%Y-%m-%d %H:%M:%S" if with_date else "%H:%M:%S"
@@ -18,7 +18,7 @@ def clock(seconds: float, with_date: bool = False) -> str:
 
 
 def age(seconds: float) -> str:
-    """Return how long ago a moment was, in its largest unit; "-" for none."""
+    """Return the time since a moment in its largest unit; "-" for 0."""
     if not seconds:
         return "-"
     past = max(0, int(time.time() - seconds))
@@ -29,7 +29,7 @@ def age(seconds: float) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return one value as a table shows it."""
+    """Return one value as the text of a cell."""
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
@@ -44,7 +44,7 @@ def cell(value: Any) -> str:
 def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], widest: int = 60) -> str:
     """Return *rows* under *columns*, each as wide as its content (at most *widest*).
 
-    The last column is never cut: there stand reasons.
+    The last column is never truncated, because it contains reasons.
     """
     texts: List[List[str]] = [[cell(row.get(name)) for name in columns] for row in rows]
     widths = [

@@ -1,4 +1,4 @@
-"""Tags of states in texts (`cmd_|-id_|-name_|-run`), as people read them."""
+"""Readable forms of state tags in texts (`cmd_|-id_|-name_|-run`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _TAG = lazy_pattern(r"([A-Za-z]\w*)_\|-((?:(?!_\|-).)*)_\|-((?:(?!_\|-).)*)_\|-(
 
 
 def spoken(text: str) -> str:
-    """Return *text* with each tag of a state as its id and its function."""
+    """Return *text* with each state tag replaced by the state's id and function."""
     return _TAG.sub(lambda found: f"{found[2]} ({found[1]}.{found[4]})", text)
 
 
 def parts(tag: str) -> Tuple[str, str]:
-    """Return the id and the function of the state that *tag* names; itself and "" for others."""
+    """Return the id and the function of the state in *tag*; other texts unchanged, with ""."""
     found = _TAG.match(tag)
     return (found[2], f"{found[1]}.{found[4]}") if found else (tag, "")

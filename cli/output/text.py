@@ -1,4 +1,4 @@
-"""Text that came from a host, made safe for a terminal, and the colours around it."""
+"""Text of hosts made safe for a terminal, and colours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Mapping
 
 from catena.core.patterns import lazy_pattern
 
-#: C0 and C1 controls but tab and newline, and the characters that reorder text (attack row X31).
+#: C0 and C1 control characters except tab and newline, and characters that reorder text (X31).
 _CONTROL = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 _CODES: Mapping[str, str] = {
@@ -17,12 +17,12 @@ _CODES: Mapping[str, str] = {
 
 
 def printable(text: str) -> str:
-    """Return *text* with every control character as a visible escape."""
+    """Return *text* with every control character as a visible escape sequence."""
     return visible(text.replace("\r\n", "\n"), "\\x{:02x}")
 
 
 def visible(text: str, form: str) -> str:
-    """Return *text* with each control character's number written in *form*."""
+    """Return *text* with each control character replaced by its number in *form*."""
     return _CONTROL.sub(lambda match: form.format(ord(match[0])), text)
 
 
@@ -32,7 +32,7 @@ def paint(text: str, colour: str, on: bool) -> str:
 
 
 def wants_colour(force: bool = False) -> bool:
-    """Return whether stdout shows colour: a terminal, unless the command line decides."""
+    """Return whether to use colours: on a terminal, unless the command line decides."""
     import os
 
     import click

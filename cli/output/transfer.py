@@ -1,4 +1,4 @@
-"""Sends a file to the master; of a large one a terminal shows how far it is."""
+"""Uploads a file to the master, with a progress bar on a terminal if the file is large."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catena.cli.output.text import printable
 from catena.cli.output.views import is_live
 from catena.client.connection import MasterClient
 
-#: From this size on a transfer has a progress bar: what is smaller is there at once.
+#: File size in bytes from which a progress bar is shown.
 LARGE_BYTES = 8 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""Whether a command shows a live view, and the view; lines stay the rule everywhere else."""
+"""Decides whether a command shows a live view, and shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def is_live() -> bool:
-    """Return whether stdout is a terminal that can redraw what stands on it."""
+    """Return whether stdout is a terminal that supports redrawing."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
@@ -20,8 +20,8 @@ def is_live() -> bool:
 def live(source: Source) -> Iterator[Optional[Screen]]:
     """Show the boards of *source* while the block runs.
 
-    Yields None, and shows nothing, where stdout is no terminal, or where rich is not installed:
-    it comes with `catena[master]`, and only a master's host has something to watch.
+    Yields None and shows nothing if stdout is not a terminal or rich is not installed. rich comes
+    with `catena[master]`, since there is something to watch only on a master's host.
     """
     if not is_live():
         yield None

@@ -1,6 +1,6 @@
-"""What the master answers: the reply and item records that the contracts name."""
+"""Records of the master's replies and stream items, to which the contracts refer."""
 
 from catena.core.records import LATER
 
-#: Metadata of a reply's field that some replies have and others do not: None means absent.
+#: Metadata of a field that only some replies have; None means absent.
 ABSENT = LATER

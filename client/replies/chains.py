@@ -1,4 +1,4 @@
-"""What the master answers about chains."""
+"""Replies about chains."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class ActionView:
     #: "3 changed: a, b, c"; "" when nothing did.
     summary: str
     changes: Dict[str, Any]
-    #: Seconds since the epoch; 0 before.
+    #: Seconds since the epoch; 0 before that.
     started: float
     ended: float
     chunk: int
-    #: Which run of the chain this is from; grows with every retry.
+    #: The run of the chain that this belongs to; increases with every retry.
     epoch: int
     #: What the action waits for, for people; "" when it has ended or runs.
     waits: str = ""
-    #: When that ends at the latest; 0: it has no end by itself.
+    #: Latest end of that wait, seconds since the epoch; 0: it does not end by itself.
     until: float = 0.0
 
 
@@ -49,8 +49,19 @@ class MinionView:
 
 
 @dataclass(frozen=True)
+class PauseView:
+    """A pause of a chain: nothing further of it begins there until it is continued."""
+
+    #: "": everywhere.
+    minion: str
+    by: str
+    #: Seconds since the epoch.
+    since: float
+
+
+@dataclass(frozen=True)
 class ChainView:
-    """A chain with everything in it."""
+    """A chain with all its details."""
 
     id: int
     label: str
@@ -58,7 +69,7 @@ class ChainView:
     state: str
     reason: str
     epoch: int
-    #: Seconds since the epoch; 0 without.
+    #: Seconds since the epoch; 0 if not set.
     created: float
     due: float
     ended: float
@@ -69,6 +80,7 @@ class ChainView:
     jids: tuple[str, ...]
     minions: tuple[MinionView, ...]
     history: tuple[Dict[str, Any], ...]
+    paused: tuple[PauseView, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,11 +99,12 @@ class ChainLine:
     #: Newest executions by status.
     counts: Dict[str, int]
     archived: bool
+    paused: tuple[PauseView, ...] = ()
 
 
 @dataclass(frozen=True)
 class ChainMade:
-    """A draft that was made or replaced."""
+    """A draft that was created or replaced."""
 
     id: int
     label: str
@@ -99,11 +112,11 @@ class ChainMade:
 
 @dataclass(frozen=True)
 class ChainAdded:
-    """What an action was added to."""
+    """The chain to which an action was added, and the action's ids."""
 
     sort_order: int
     minions: tuple[str, ...]
-    #: Of the minions, in their order.
+    #: One id per minion, in the order of the minions.
     action_ids: tuple[int, ...]
 
 
@@ -117,7 +130,7 @@ class ChainEdited:
 
 @dataclass(frozen=True)
 class ChainMoved:
-    """Where the entries are now."""
+    """The new position of moved entries."""
 
     sort_order: int
 
@@ -195,4 +208,19 @@ class ChainEventItem:
     type: str = "event"
 
 
-ITEMS: Tuple[Type[Union[ChainViewItem, ChainEventItem]], ...] = (ChainViewItem, ChainEventItem)
+@dataclass(frozen=True)
+class ChainOutputItem:
+    """Part of what a running command of a watched chain prints, from the begin of the watch on."""
+
+    minion: str
+    #: "stdout", "stderr", or "" if the master stores no more of this job's output.
+    stream: str
+    text: str
+    #: Bytes of output that are missing before *text*.
+    missed: int
+    type: str = "output"
+
+
+ChainItem = Union[ChainViewItem, ChainEventItem, ChainOutputItem]
+#: Types of the items of a watched chain.
+ITEMS: Tuple[Type[ChainItem], ...] = (ChainViewItem, ChainEventItem, ChainOutputItem)

@@ -1,4 +1,4 @@
-"""What the master answers about events."""
+"""Replies about events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class EventSent:
-    """Where an event was stored."""
+    """The position at which an event was stored."""
 
     #: Position in the master's event table.
     seq: int

@@ -1,4 +1,4 @@
-"""What the master answers about jobs."""
+"""Replies about jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class JobRun:
     """The reply to job.run."""
 
     jid: str
-    #: The minions that the target means, unless the job is followed.
+    #: The minions that match the target, unless the job is followed.
     minions: Optional[tuple[str, ...]] = field(default=None, metadata=ABSENT)
     #: How the deliveries ended, by minion; only if the job is followed.
     states: Optional[Dict[str, str]] = field(default=None, metadata=ABSENT)
@@ -30,8 +30,8 @@ class JobEnd:
 
 
 @dataclass(frozen=True)
-class JobLine:
-    """One job in the list."""
+class JobHead:
+    """The fields that the list of jobs and the view of one job share."""
 
     jid: str
     fun: str
@@ -41,10 +41,16 @@ class JobLine:
     tgt_type: str
     user: str
     metadata: Dict[str, Any]
-    #: Seconds since the epoch: when it was asked for, until when it may begin, when it ended.
+    #: Seconds since the epoch: time of the request, latest start, end.
     issued: float
     not_after: float
     ended: Optional[float]
+
+
+@dataclass(frozen=True)
+class JobLine(JobHead):
+    """One job in the list."""
+
     #: Number of deliveries by state.
     states: Dict[str, int]
     #: Number of returns that are failures.
@@ -65,7 +71,7 @@ class JobStep:
 class JobOutcome:
     """A job on one minion; only its return where the minion began the job itself."""
 
-    #: State of the delivery, why, and since when.
+    #: State of the delivery, the reason, and the time of the change.
     state: Optional[str] = field(default=None, metadata=ABSENT)
     detail: Optional[str] = field(default=None, metadata=ABSENT)
     changed: Optional[float] = field(default=None, metadata=ABSENT)
@@ -76,20 +82,9 @@ class JobOutcome:
 
 
 @dataclass(frozen=True)
-class JobDetail:
-    """One job with what became of it on each minion; otherwise as `JobLine`."""
+class JobDetail(JobHead):
+    """One job with its outcome on each minion."""
 
-    jid: str
-    fun: str
-    args: tuple[Any, ...]
-    kwargs: Dict[str, Any]
-    target: str
-    tgt_type: str
-    user: str
-    metadata: Dict[str, Any]
-    issued: float
-    not_after: float
-    ended: Optional[float]
     minions: Dict[str, JobOutcome]
 
 
@@ -105,7 +100,7 @@ class JobNewItem:
 
 @dataclass(frozen=True)
 class JobDeliveryItem:
-    """A delivery moved."""
+    """A delivery changed its state."""
 
     minion: str
     state: str
@@ -115,7 +110,7 @@ class JobDeliveryItem:
 
 @dataclass(frozen=True)
 class JobProgressItem:
-    """A minion took a step (`core.job.JobProgress`)."""
+    """A minion reported a step (`core.job.JobProgress`)."""
 
     minion: str
     seq: int
@@ -126,12 +121,12 @@ class JobProgressItem:
 
 @dataclass(frozen=True)
 class JobOutputItem:
-    """A running job printed something."""
+    """A chunk of a running job's output."""
 
     minion: str
     #: Counted from 1 per minion.
     seq: int
-    #: "stdout", "stderr", or "" once the master keeps no more of this job's output.
+    #: "stdout", "stderr", or "" if the master stores no more of this job's output.
     stream: str
     text: str
     #: Bytes of output that are missing before *text*.
@@ -141,7 +136,7 @@ class JobOutputItem:
 
 @dataclass(frozen=True)
 class JobPresenceItem:
-    """A minion whose delivery is open connected or went away."""
+    """A minion with an open delivery connected or disconnected."""
 
     minion: str
     up: bool
@@ -150,7 +145,7 @@ class JobPresenceItem:
 
 @dataclass(frozen=True)
 class JobReturnItem:
-    """A minion returned."""
+    """A minion's return."""
 
     minion: str
     ret: JobReturn

@@ -1,4 +1,4 @@
-"""What the master answers about keys and enrol tokens."""
+"""Replies about keys and enrol tokens."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class KeyLine:
     id: str
     fingerprint: str
     address: str
-    #: Since when it is in its state, seconds since the epoch.
+    #: Time of its last change of state, seconds since the epoch.
     since: float
     machine_id: str
-    #: Why it can't be accepted, or who else uses its id; "" without.
+    #: Why it cannot be accepted, or who else uses its id; "" if there is no conflict.
     conflict: str
 
 
 @dataclass(frozen=True)
 class KeysChanged:
-    """What a change of keys did."""
+    """The keys affected by a change."""
 
     #: Ids whose keys were changed.
     changed: tuple[str, ...]
-    #: Those that were notified that they are accepted; they connect at once.
-    told: tuple[str, ...]
+    #: Minions that were notified of their acceptance and connect at once.
+    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

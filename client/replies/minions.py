@@ -1,4 +1,4 @@
-"""What the master answers about minions."""
+"""Replies about minions."""
 
 from __future__ import annotations
 
@@ -9,18 +9,24 @@ from catena.core.frozen import dataclass, field
 
 
 @dataclass(frozen=True)
-class MinionLine:
-    """One minion in the list. What it says in its first Hello is absent before that."""
+class MinionHead:
+    """The fields that the list of minions and the view of one minion share."""
 
     id: str
     up: bool
     #: When `up` changed last, seconds since the epoch; 0 before the first Hello.
     since: float
-    #: Why a second connection of the same identity was refused; "" without.
+    #: Why a second connection of the same identity was refused; "" if there was none.
     conflict: str
     connected: bool
     #: The minion's open chains, the running one first.
     chain: str
+
+
+@dataclass(frozen=True)
+class MinionLine(MinionHead):
+    """One minion in the list. Data of its Hello is absent before the first one."""
+
     last_seen: Optional[float] = field(default=None, metadata=ABSENT)
     version: Optional[str] = field(default=None, metadata=ABSENT)
     boot_id: Optional[str] = field(default=None, metadata=ABSENT)
@@ -34,24 +40,18 @@ class MinionJob:
 
     jid: str
     fun: str
-    #: State of its delivery, and why.
+    #: State of its delivery, and the reason.
     state: str
     detail: str
 
 
 @dataclass(frozen=True)
-class MinionDetail:
+class MinionDetail(MinionHead):
     """One minion with its grains and its last jobs; otherwise as `MinionLine`."""
 
-    id: str
-    up: bool
-    since: float
-    conflict: str
-    connected: bool
-    chain: str
     #: Newest first.
     jobs: tuple[MinionJob, ...]
-    #: What its resume file says; empty without one.
+    #: Content of its resume file; empty if there is none.
     pending_resume: Dict[str, Any]
     grains: Dict[str, Any]
     last_seen: Optional[float] = field(default=None, metadata=ABSENT)

@@ -1,7 +1,7 @@
-"""What a client may ask the master: per verb a contract with its request and reply records.
+"""Requests to the master: for each verb a contract with its request and reply records.
 
-A verb's first word names the module of its contract. A module is imported when one of its verbs is
-first asked for, so that a short command pays for no others.
+A verb's first word names the module of its contract. A module is imported at the first use of one
+of its verbs, so that a short command imports no others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def contract(verb: str) -> AnyAsk:
     """Return the contract of a verb.
 
     Raises:
-        NotFoundError: there is no such verb; the nearest is offered.
+        NotFoundError: there is no such verb; the message names the nearest.
     """
     module = MODULES.get(verb.partition(".")[0])
     found = _in_module(module).get(verb) if module else None

@@ -1,4 +1,4 @@
-"""Files that clients send before another request names them."""
+"""Files that a client uploads before another request refers to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class BlobPut:
-    """One piece of a file that a later request names by its SHA-256."""
+    """One piece of a file to which a later request refers by its SHA-256."""
 
     sha256: str
     index: int
@@ -18,9 +18,9 @@ class BlobPut:
 
 @dataclass(frozen=True)
 class BlobState:
-    """What the master has of a file."""
+    """The master's state of an upload."""
 
-    #: Whether all pieces are there and have the hash.
+    #: Whether the upload is complete and matches its hash.
     whole: bool
 
 

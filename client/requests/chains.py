@@ -15,7 +15,7 @@ else:
     replies = LazyModule("catena.client.replies.chains")
 
 
-#: Largest script of an action, and largest wheel of an agent upgrade, bytes.
+#: Maximum size of an action's script, and of an agent upgrade's wheel, in bytes.
 SCRIPT_BYTES = 1024 * 1024
 WHEEL_BYTES = 256 * 1024 * 1024
 
@@ -31,7 +31,7 @@ class ChainCreate:
 
 @dataclass(frozen=True)
 class ChainAction:
-    """One action as a person describes it; checked by master.chains.model.
+    """One action as the user describes it; checked by master.chains.model.
 
     kind: "script", "cmd", "apply", "highstate", "install", "upgrade", "remove", "upgrade_agent",
     "reboot", "call".
@@ -86,7 +86,7 @@ class ChainRemoveEntry:
 
 @dataclass(frozen=True)
 class ChainDocument:
-    """A whole chain at once (`catena chain apply FILE`), in place of the draft of that label.
+    """A whole chain (`catena chain apply FILE`), which replaces the draft of that label.
 
     Entries carry tgt, tgt_type and the action, in order.
     """
@@ -119,15 +119,24 @@ class ChainRef:
 
 @dataclass(frozen=True)
 class ChainResolve:
-    """Decide what interrupted actions of a failed chain came to.
+    """Decide how to proceed with interrupted actions of a failed chain.
 
-    A verdict is "mark_done" (go on behind them), "retry" (run them again) or "cancel" (give the
-    whole chain up).
+    A verdict is "mark_done" (continue after them), "retry" (run them again) or "cancel" (cancel
+    the whole chain).
     """
 
     chain: str
     verdict: str
-    #: Only those of these minions; (): of all.
+    #: Only the actions of these minions; (): of all.
+    minions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChainPause:
+    """Pause a chain, or continue one that is paused, everywhere or on some minions."""
+
+    chain: str
+    #: Only on these; (): everywhere.
     minions: tuple[str, ...] = ()
 
 
@@ -160,6 +169,8 @@ CANCEL = Ask("chain.cancel", ChainRef, lambda: replies.ChainLine)
 RETRY = Ask("chain.retry", ChainRef, lambda: replies.ChainLine)
 RESOLVE = Ask("chain.resolve", ChainResolve, lambda: replies.ChainLine)
 RELEASE = Ask("chain.release", ChainRef, lambda: replies.ChainLine)
+PAUSE = Ask("chain.pause", ChainPause, lambda: replies.ChainLine)
+CONTINUE = Ask("chain.continue", ChainPause, lambda: replies.ChainLine)
 #: Writes the files of a draft; a repetition changes nothing, and no key of it is stored.
 RENDER = Ask("chain.render", ChainRef, lambda: replies.ChainRendering)
 PREVIEW = Ask("chain.preview", ChainRef, lambda: replies.ChainPreview)

@@ -1,4 +1,4 @@
-"""The contract of one verb: what a client asks and what the master answers."""
+"""The contract of one verb: the types of its request, its reply and its stream items."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ask(Generic[Q, A, I]):
     #: The record that carries the arguments.
     request: Type[Q]
     #: Returns the type of the master's answer: a record, or a list or mapping of records. A
-    #: function, because most commands never need the type: they print the answer as it travels.
+    #: function, because most commands never need the type: they print the undecoded answer.
     reply: Callable[[], Type[A]]
     #: Returns the types of the items that come before the reply; None: the reply is the whole
     #: answer. Where there are several, each has a field `type` whose default says which one it is.

@@ -19,9 +19,9 @@ class EventWatch:
     """Events by tag glob. The items are `core.events.Event`."""
 
     tag: str = "*"
-    #: First event after this position; -1: only new ones.
+    #: Position after which to start; -1: only new events.
     after: int = -1
-    #: End after this many; 0: never.
+    #: Number of events after which to end; 0: unlimited.
     count: int = 0
 
 

@@ -25,7 +25,7 @@ class RunJob:
     kwargs: Dict[str, Any] = field(default_factory=dict)
     metadata: Dict[str, Any] = field(default_factory=dict)
     follow: bool = False
-    #: "": all at once; "5" or "20%": that many at a time.
+    #: Batch size: "5" or "20%" of the minions at a time; "": all at once.
     batch: str = ""
     #: Seconds that a minion keeps its place in the batch after its return.
     batch_wait: float = 0.0
@@ -35,7 +35,7 @@ class RunJob:
     subset: int = 0
     expiry_seconds: Optional[int] = None
     deadline_seconds: Optional[int] = None
-    #: Repeating a request with the same key changes nothing and gives the first answer. The key
+    #: A repeated request with the same key changes nothing and returns the first answer. The key
     #: of the ClientRequest does the same; this one is for callers that make their own.
     idempotency_key: str = ""
 
@@ -52,21 +52,21 @@ class JobList:
 
 @dataclass(frozen=True)
 class JobShow:
-    """Show one job with what became of it on each minion."""
+    """Show one job with its outcome on each minion."""
 
     jid: str
 
 
 @dataclass(frozen=True)
 class JobWatch:
-    """Follow a job from its start until it has ended everywhere."""
+    """Follow a job from its start until it has ended on all minions."""
 
     jid: str
 
 
 @dataclass(frozen=True)
 class JobCancelRequest:
-    """Cancel a job on every minion, or on those named."""
+    """Cancel a job on every minion, or on the named ones."""
 
     jid: str
     minions: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What became of earlier requests."""
+"""The outcome of earlier requests."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class RequestFind:
-    """Ask whether a request of the calling user was carried out."""
+    """Ask whether a request of the calling user took effect."""
 
-    #: As the request had it (`ClientRequest.key`).
+    #: The request's key (`ClientRequest.key`).
     key: str
 
 
 @dataclass(frozen=True)
 class RequestState:
-    """What became of a request."""
+    """The outcome of a request."""
 
-    #: Whether it was carried out.
+    #: Whether it took effect.
     taken: bool
 
 

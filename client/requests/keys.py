@@ -27,7 +27,7 @@ class KeyChange:
 
     action: str
     match: str
-    #: Also keys that are in another state than the action's usual one.
+    #: Further states whose keys are changed, beside the action's usual one.
     include: tuple[str, ...] = ()
 
 
@@ -40,9 +40,9 @@ class KeyFinger:
 
 @dataclass(frozen=True)
 class TokenCreate:
-    """Make a one-time enrol token."""
+    """Create a one-time enrol token."""
 
-    #: Only for this id; "" for any.
+    #: The only minion id that may use it; "" for any.
     id: str = ""
     valid_seconds: int = 3600
 

@@ -1,4 +1,4 @@
-"""What the master knows of minions."""
+"""Minions known to the master."""
 
 from __future__ import annotations
 

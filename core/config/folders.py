@@ -1,4 +1,4 @@
-"""Where the daemons keep their files: one rule for master and minion."""
+"""Locations of the daemons' files: one rule for master and minion."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from catena.core import frozen
 
 C = TypeVar("C")
 
-#: Where a packaged installation has its configuration.
+#: Configuration folder of a packaged installation.
 CONFIG_DIR = "/etc/catena"
-#: Beside the configuration: the key ring of the gpg renderer.
+#: Name beside the configuration: the key ring of the gpg renderer.
 GPG_KEYS = "gpgkeys"
-#: Beside the configuration: the hosts that SSH reaches.
+#: Name beside the configuration: the hosts reached by SSH.
 ROSTER = "roster"
-#: In pki_dir: their keys.
+#: Name in pki_dir: host keys of the hosts reached by SSH.
 SSH_KNOWN_HOSTS = "ssh_known_hosts"
-#: Folder of what belongs to a configuration that lies elsewhere.
+#: Name of the state folder beside a configuration outside /etc/catena.
 BESIDE = "state"
 #: Setting -> its name below BESIDE, for the settings that name a daemon's own folder or file.
 _SHORT: Mapping[str, str] = {
@@ -31,17 +31,17 @@ _SHORT: Mapping[str, str] = {
 
 
 def placed(settings: C, given: Container[str], config_dir: Path, kind: str) -> C:
-    """Return *settings* with each of the daemon's own folders where it belongs.
+    """Return *settings* with the default location of each of the daemon's folders filled in.
 
-    A folder that was set stays. With root_dir the others lie below it, as Salt puts them; with a
-    configuration outside /etc/catena and no root_dir they lie beside that configuration, so that
-    two daemons never share one by accident and no root is needed.
+    A folder that the configuration set stays as it is. With root_dir the others are below it, as
+    in Salt. With a configuration outside /etc/catena and without root_dir they are beside that
+    configuration, so that two daemons do not share a folder by accident and root is not required.
 
     Args:
         settings: MasterSettings or MinionSettings.
-        given: names that the configuration set.
+        given: names of the settings in the configuration.
         config_dir: folder of the configuration.
-        kind: "master" or "minion", for folders beside the configuration.
+        kind: "master" or "minion", the name of the folder beside the configuration.
     """
     record = cast(Any, settings)
     beside = config_dir.resolve() != Path(CONFIG_DIR)

@@ -15,15 +15,15 @@ class MasterSettings:
 
     interface: str = option("0.0.0.0", "Address to listen on.")
     port: int = option(PORT, "Control port; bulk is +1, enrol is +2.", low=1, high=65533)
-    root_dir: str = option("", "Prefix of every folder that is not set by itself.")
+    root_dir: str = option("", "Prefix of every folder without a setting of its own.")
     cache_dir: str = option("/var/cache/catena/master", "Rendered files and partial uploads.")
-    state_dir: str = option("/var/lib/catena/master", "Database and chunk files.")
+    state_dir: str = option("/var/lib/catena/master", "Database and files of chunks.")
     pki_dir: str = option("/etc/catena/pki/master", "The master's keys.")
     run_dir: str = option("/run/catena/master", "Socket for the catena command.")
-    database: str = option("", "SQLAlchemy URL; SQLite in state_dir when empty.")
-    log_file: str = option("/var/log/catena/master", "Log file; - is stderr.")
+    database: str = option("", "SQLAlchemy URL. Empty: SQLite in state_dir.")
+    log_file: str = option("/var/log/catena/master", "Log file; - for stderr.")
     log_level: str = option(
-        "info", "How much is logged.", choices=("error", "warning", "info", "debug")
+        "info", "Least severe level that is logged.", choices=("error", "warning", "info", "debug")
     )
     user: str = option("root", "User that the daemon runs as.")
     file_roots: Dict[str, List[str]] = option(
@@ -37,149 +37,165 @@ class MasterSettings:
     file_ignore_regex: List[str] = option([], "Files that are not served.")
     nodegroups: Dict[str, Any] = option({}, "Named targets.")
     roster_file: str = option(
-        "", "Hosts of `catena ssh`; the file roster beside the configuration when empty."
+        "", "Hosts of `catena ssh`. Empty: the file roster beside the configuration."
     )
-    roster_defaults: Dict[str, Any] = option({}, "Keys of every host of the roster.")
+    roster_defaults: Dict[str, Any] = option({}, "Default settings of every host in the roster.")
     ssh_config_file: str = option(
-        "", "SSH configuration instead of ~/.ssh/config and /etc/ssh/ssh_config."
+        "", "SSH configuration to use instead of ~/.ssh/config and /etc/ssh/ssh_config."
     )
-    ssh_known_hosts_file: str = option(
-        "", "Keys of hosts that were trusted here; ssh_known_hosts in pki_dir when empty."
-    )
+    ssh_known_hosts_file: str = option("", "Trusted host keys. Empty: ssh_known_hosts in pki_dir.")
     ssh_user: str = option(
-        "", "Who logs in over SSH; when empty, as the SSH configuration says, else who runs it."
+        "", "User of SSH logins. Empty: as in the SSH configuration, else the local user."
     )
     ssh_port: int = option(
-        0, "Port of SSH; 0: as the SSH configuration says, else 22.", low=0, high=65535
+        0, "Port of SSH; 0: as in the SSH configuration, else 22.", low=0, high=65535
     )
-    ssh_priv: str = option("", "Private key for SSH; the user's keys and agent when empty.")
-    ssh_sudo: bool = option(False, "Run what SSH runs as root, by sudo.")
+    ssh_priv: str = option("", "Private key for SSH. Empty: the user's keys and SSH agent.")
+    ssh_sudo: bool = option(False, "Use sudo to run commands over SSH as root.")
     ssh_timeout: int = option(
-        60, "Seconds to connect to a host over SSH, and to log in.", low=1, high=3600
+        60, "Seconds to connect to a host over SSH and log in.", low=1, high=3600
     )
     ssh_max_procs: int = option(
-        25, "Hosts that one `catena ssh` works on at a time.", low=1, high=1000
+        25, "Maximum number of hosts that one `catena ssh` works on at a time.", low=1, high=1000
     )
     ssh_visits: int = option(
         10,
-        "Hosts over SSH that chains and jobs of the master are with at a time, a process each.",
+        "Maximum number of SSH hosts that chains and jobs visit at a time, a process each.",
         low=1,
         high=1000,
     )
     ssh_reboot_minutes: float = option(
         4.0,
-        "A host over SSH is looked at when a reboot of its chain is older than this.",
+        "Minutes after a chain's reboot at which the master looks at an SSH host.",
         low=0.01,
         high=1440,
     )
-    ssh_minion_opts: Dict[str, Any] = option(
-        {}, "The minion's configuration for every host over SSH."
-    )
+    ssh_minion_opts: Dict[str, Any] = option({}, "Minion configuration of every SSH host.")
     renderer: str = option("jinja|yaml", "Renderers of pillar files without a #! line.")
     gpg_keydir: str = option(
-        "", "Key ring of the gpg renderer; gpgkeys beside the configuration when empty."
+        "", "Key ring of the gpg renderer. Empty: gpgkeys beside the configuration."
     )
     renderer_whitelist: List[str] = option(
-        [], "Renderers that pillar and reactor files may use; [] is every one."
+        [], "Renderers that pillar and reactor files may use; []: all."
     )
-    renderer_blacklist: List[str] = option([], "Renderers that no such file may use.")
+    renderer_blacklist: List[str] = option(
+        [], "Renderers that pillar and reactor files may not use."
+    )
     jinja_env: Dict[str, Any] = option(
         {},
-        "Options of Jinja for the master's other templates: trim_blocks and others.",
+        "Jinja options for the master's other templates, such as trim_blocks.",
     )
-    jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for pillar and reactor files.")
-    jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")
-    jinja_lstrip_blocks: bool = option(False, "Jinja eats the blanks before every block tag.")
+    jinja_sls_env: Dict[str, Any] = option({}, "Jinja options for pillar and reactor files.")
+    jinja_trim_blocks: bool = option(False, "Jinja removes the line end after every block tag.")
+    jinja_lstrip_blocks: bool = option(False, "Jinja removes the blanks before every block tag.")
     pillar_source_merging_strategy: str = option(
         "smart",
-        "How pillar files join.",
+        "How pillar files are merged.",
         choices=("smart", "recurse", "aggregate", "overwrite", "none", "list"),
     )
     env_order: List[str] = option([], "Environments in the order in which their pillar is merged.")
     pillar_includes_override_sls: bool = option(
-        False, "What a pillar file includes wins over its own values."
+        False, "Included pillar files take precedence over the including file's values."
     )
-    pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
+    pillar_merge_lists: bool = option(
+        False, "Append lists of pillar files instead of replacing them."
+    )
     pillar_timeout_seconds: int = option(
-        30, "A pillar that takes longer failed.", low=1, high=3600
+        30, "Seconds after which compiling a pillar fails.", low=1, high=3600
     )
     worker_processes: int = option(
         2, "Processes that compile pillar and render chunks.", low=1, high=256
     )
     auto_accept: bool = option(
-        False, "Accept every key without a look. Anyone who reaches the port is then a minion."
+        False, "Accept every key unseen. Anyone who can reach the port can then become a minion."
     )
-    reactor: List[Dict[str, Any]] = option([], "Event tag globs to SLS files.")
-    reactor_defaults: bool = option(True, "React to minion starts by resuming their chains.")
+    reactor: List[Dict[str, Any]] = option(
+        [], "Event tag globs, with the SLS files that react to them."
+    )
+    reactor_defaults: bool = option(True, "Resume the chains of a minion when it starts.")
     job_expiry_hours: int = option(
-        24, "A job that a minion has not received by then is dropped.", low=1, high=8760
+        24, "Hours after which a job that a minion has not received is dropped.", low=1, high=8760
     )
-    keep_jobs_hours: int = option(24 * 7, "How long ended jobs are kept.", low=1, high=87600)
-    keep_events_hours: int = option(24 * 7, "How long events are kept.", low=1, high=87600)
+    keep_jobs_hours: int = option(
+        24 * 7, "Hours for which ended jobs are kept.", low=1, high=87600
+    )
+    keep_events_hours: int = option(24 * 7, "Hours for which events are kept.", low=1, high=87600)
     keep_chains_hours: int = option(
-        0, "How long chains that left the list are kept; 0: for ever.", low=0, high=876000
+        0, "Hours for which archived chains are kept; 0: for ever.", low=0, high=876000
     )
     keep_store_mib: int = option(
         0,
-        "Size of the SQLite database from which the oldest jobs, events and archived chains go "
-        "earlier; 0: none.",
+        "MiB of the SQLite database above which the oldest jobs, events and archived chains are "
+        "deleted earlier; 0: unlimited.",
         low=0,
         high=16 * 1024 * 1024,
     )
     chain_retention: str = option(
-        "done", "When a chain leaves the list.", choices=("dispatch", "done", "forever")
+        "done",
+        "When a chain is archived and leaves the list.",
+        choices=("dispatch", "done", "forever"),
     )
     chain_archive_hours: int = option(
-        24 * 7, "A done chain is archived after this.", low=0, high=87600
+        24 * 7, "Hours after which a completed chain is archived.", low=0, high=87600
     )
     chain_late_hours: int = option(
-        24, "A chain that is due for longer than this is rejected.", low=1, high=8760
+        24, "Hours after its due time at which a chain is rejected.", low=1, high=8760
     )
     chain_boundary_minutes: int = option(
-        30, "A reboot or new agent of a chain that is missing for longer failed.", low=1, high=1440
+        30,
+        "Minutes after which a chain's missing reboot or new agent counts as failed.",
+        low=1,
+        high=1440,
     )
     agent_packages: List[str] = option(
         ["catena", "catena-minion"], "Packages whose upgrade ends a chunk."
     )
     clock_agreement_minutes: int = option(
-        5, "How far wall clock and boot clock may part before a due chain waits.", low=1, high=1440
+        5,
+        "Minutes by which wall clock and boot clock may diverge before a due chain waits.",
+        low=1,
+        high=1440,
     )
-    ping_interval_seconds: int = option(15, "Expected heartbeat of minions.", low=1, high=600)
+    ping_interval_seconds: int = option(
+        15, "Seconds between the expected heartbeats of minions.", low=1, high=600
+    )
     state_output: str = option(
         "full",
-        "How `catena` shows states: a block each, a line (terse), blocks for failures (mixed) and "
-        "changes; with _id a line names the state's id.",
+        "How `catena` shows states: a block each, a line (terse), blocks for failures (mixed) or "
+        "changes. With _id a line shows the state's id.",
         choices=STATE_OUTPUTS,
     )
-    state_verbose: bool = option(True, "Show states that are as they should be.")
-    testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
+    state_verbose: bool = option(True, "Show states that succeeded without changes.")
+    testing: bool = option(False, "Let the environment arm failpoints; for tests only.")
     cli_users: List[str] = option(
-        [], "Users beside root and the master's own who may use the catena command here."
+        [], "Users who may use the catena command here, in addition to root and the master's user."
     )
-    cli_group: str = option(
-        "catena", "Group of this host that the users of `cli_users` are members of."
-    )
+    cli_group: str = option("catena", "Local group whose members are the users of `cli_users`.")
     peer_budget_kib: int = option(
-        4096, "Unread bytes that one minion may have with us.", low=256, high=1048576
+        4096,
+        "KiB that one minion may have sent and the master not yet processed.",
+        low=256,
+        high=1048576,
     )
     return_limit_mib: int = option(
-        64, "Largest return of one job from one minion.", low=1, high=1024
+        64, "Maximum size in MiB of a job's return from one minion.", low=1, high=1024
     )
     events_per_second: int = option(
         1000,
-        "Events one minion may send. Agents keep to it; more are dropped and counted.",
+        "Events per second that one minion may send. Agents comply; excess ones are dropped and "
+        "counted.",
         low=1,
         high=100000,
     )
     job_output_kib: int = option(
         1024,
-        "What is kept of one running job's output on one minion, beside its return. 0: running "
+        "KiB stored of one running job's output on one minion, beside its return. 0: running "
         "jobs send no output.",
         low=0,
         high=65536,
     )
     job_output_per_second_kib: int = option(
-        64, "Output of running jobs that one minion may send.", low=1, high=10240
+        64, "KiB per second of running jobs' output that one minion may send.", low=1, high=10240
     )
 
 

@@ -20,8 +20,8 @@ STATE_OUTPUTS = (
 class MinionSettings:
     """`/etc/catena/minion` and `minion.d/*.conf`."""
 
-    id: str = option("", "Name of this minion; the host's FQDN when empty.")
-    machine_id: str = option("", "Identity of this host; /etc/machine-id when empty.")
+    id: str = option("", "Name of this minion. Empty: the host's FQDN.")
+    machine_id: str = option("", "Identity of this host. Empty: that of /etc/machine-id.")
     master: str = option(
         "", "Address of the master. Empty: no master, only `catena call --local`."
     )
@@ -31,18 +31,20 @@ class MinionSettings:
     master_finger: str = option(
         "",
         "SHA-256 fingerprint that the master's key must have. "
-        "Empty: the first key seen is trusted and kept.",
+        "Empty: the first key seen is trusted and stored.",
         grammar="(?i)[0-9a-f]{2}(:?[0-9a-f]{2}){31}",
         form="a fingerprint: 64 hexadecimal digits, as `catena key finger` prints them",
     )
-    enrol_token: str = option("", "One-time token that gets this minion's key accepted at once.")
-    root_dir: str = option("", "Prefix of every folder that is not set by itself.")
+    enrol_token: str = option(
+        "", "One-time token with which the master accepts this minion's key at once."
+    )
+    root_dir: str = option("", "Prefix of every folder without a setting of its own.")
     cache_dir: str = option("/var/cache/catena/minion", "Files, journal, outbox, custom modules.")
     pki_dir: str = option("/etc/catena/pki/minion", "Keys of this minion and the master's.")
     run_dir: str = option("/run/catena/minion", "Socket for `catena call` and running jobs.")
-    log_file: str = option("/var/log/catena/minion", "Log file; - is stderr.")
+    log_file: str = option("/var/log/catena/minion", "Log file; - for stderr.")
     log_level: str = option(
-        "info", "How much is logged.", choices=("error", "warning", "info", "debug")
+        "info", "Least severe level that is logged.", choices=("error", "warning", "info", "debug")
     )
     user: str = option("root", "User that the daemon runs as.")
     file_client: str = option(
@@ -53,72 +55,83 @@ class MinionSettings:
     file_roots: Dict[str, List[str]] = option({}, "Local file roots by environment.")
     pillar_roots: Dict[str, List[str]] = option({}, "Local pillar roots by environment.")
     mine_functions: Dict[str, Any] = option(
-        {}, "Functions whose values this minion gives to the mine, with their arguments."
+        {}, "Functions whose values this minion sends to the mine, with their arguments."
     )
     nodegroups: Dict[str, Any] = option({}, "Named targets, for local highstates.")
-    grains: Dict[str, Any] = option({}, "Static grains; they win over collected ones.")
-    saltenv: str = option("", "Environment of state runs; base when empty.")
-    lock_saltenv: bool = option(False, "State runs can't name another environment than saltenv.")
-    pillarenv: str = option("", "Environment of the pillar; all when empty.")
+    grains: Dict[str, Any] = option({}, "Static grains; they take precedence over collected ones.")
+    saltenv: str = option("", "Environment of state runs. Empty: base.")
+    lock_saltenv: bool = option(
+        False, "State runs cannot select an environment other than saltenv."
+    )
+    pillarenv: str = option("", "Environment of the pillar. Empty: all.")
     pillarenv_from_saltenv: bool = option(
-        False, "The environment of a state run is that of its pillar too."
+        False, "Use the environment of a state run for its pillar too."
     )
     state_top: str = option("top.sls", "Name of the top file.")
-    state_top_saltenv: str = option("", "Environment of the only top file read; all when empty.")
+    state_top_saltenv: str = option("", "Environment of the only top file to read. Empty: all.")
     default_top: str = option(
-        "base", "With `same`: environment whose top file serves those that have none."
+        "base", "With `same`: environment whose top file is used for environments without one."
     )
     env_order: List[str] = option(
-        [], "Environments in the order in which their states run, and their pillar is merged."
+        [], "Environments in the order in which their states run and their pillar is merged."
     )
     top_file_merging_strategy: str = option(
-        "merge", "How top files of environments join.", choices=("merge", "same", "merge_all")
+        "merge",
+        "How the top files of environments are merged.",
+        choices=("merge", "same", "merge_all"),
     )
     pillar_source_merging_strategy: str = option(
         "smart",
-        "How pillar files join.",
+        "How pillar files are merged.",
         choices=("smart", "recurse", "aggregate", "overwrite", "none", "list"),
     )
-    pillar_merge_lists: bool = option(False, "Join lists of pillar files instead of replacing.")
+    pillar_merge_lists: bool = option(
+        False, "Append lists of pillar files instead of replacing them."
+    )
     pillar_includes_override_sls: bool = option(
-        False, "What a pillar file includes wins over its own values."
+        False, "Included pillar files take precedence over the including file's values."
     )
     pillar_mask_output: bool = option(True, "Hide pillar values that functions print.")
     renderer: str = option("jinja|yaml", "Renderers of SLS files without a #! line.")
     gpg_keydir: str = option(
-        "", "Key ring of the gpg renderer; gpgkeys beside the configuration when empty."
+        "", "Key ring of the gpg renderer. Empty: gpgkeys beside the configuration."
     )
-    renderer_whitelist: List[str] = option([], "Renderers that files may use; [] is every one.")
-    renderer_blacklist: List[str] = option([], "Renderers that no file may use.")
+    renderer_whitelist: List[str] = option([], "Renderers that files may use; []: all.")
+    renderer_blacklist: List[str] = option([], "Renderers that files may not use.")
     jinja_env: Dict[str, Any] = option(
-        {}, "Options of Jinja for managed files: trim_blocks, lstrip_blocks and others."
+        {}, "Jinja options for managed files, such as trim_blocks and lstrip_blocks."
     )
-    jinja_sls_env: Dict[str, Any] = option({}, "Options of Jinja for SLS files.")
-    jinja_trim_blocks: bool = option(False, "Jinja eats the line end after every block tag.")
-    jinja_lstrip_blocks: bool = option(False, "Jinja eats the blanks before every block tag.")
+    jinja_sls_env: Dict[str, Any] = option({}, "Jinja options for SLS files.")
+    jinja_trim_blocks: bool = option(False, "Jinja removes the line end after every block tag.")
+    jinja_lstrip_blocks: bool = option(False, "Jinja removes the blanks before every block tag.")
     test: bool = option(False, "Run every state in test mode.")
     failhard: bool = option(False, "Stop a state run at its first failure.")
     state_aggregate: Union[bool, List[str]] = option(
-        False, "Modules whose states do each other's work at once (packages); true: all that can."
+        False, "Modules whose states are combined into one (packages); true: all that support it."
     )
     state_max_parallel: int = option(
-        0, "So many parallel states of a run at once; 0 sets no bound.", low=0, high=1000
+        0, "Maximum number of parallel states of a run; 0: unlimited.", low=0, high=1000
     )
-    boot_id_file: str = option(BOOT_ID_FILE, "Where the id of the running boot is read.")
+    boot_id_file: str = option(BOOT_ID_FILE, "File that contains the id of the running boot.")
     job_tasks_max: int = option(
-        0, "Processes that one job may have, under systemd; 0: systemd's own limit.", high=4194304
+        0,
+        "Maximum number of processes of one job, under systemd; 0: systemd's own limit.",
+        high=4194304,
     )
     state_output: str = option(
         "full",
-        "How `catena` shows states: a block each, a line (terse), blocks for failures (mixed) and "
-        "changes; with _id a line names the state's id.",
+        "How `catena` shows states: a block each, a line (terse), blocks for failures (mixed) or "
+        "changes. With _id a line shows the state's id.",
         choices=STATE_OUTPUTS,
     )
-    state_verbose: bool = option(True, "Show states that are as they should be.")
-    testing: bool = option(False, "Failpoints may be armed by the environment; for tests only.")
-    reboot_command: List[str] = option([], "What reboots this host; [] finds it.")
+    state_verbose: bool = option(True, "Show states that succeeded without changes.")
+    testing: bool = option(False, "Let the environment arm failpoints; for tests only.")
+    reboot_command: List[str] = option([], "Command that reboots this host; []: detected.")
     reboot_deadline_minutes: int = option(
-        15, "A reboot that has not happened by then failed.", low=1, high=1440
+        15,
+        "Minutes after which a reboot that has not happened counts as failed.",
+        low=1,
+        high=1440,
     )
     resume: str = option(
         "reactor",
@@ -127,22 +140,28 @@ class MinionSettings:
         choices=("reactor", "local"),
     )
     resume_after_seconds: int = option(
-        300, "With resume: local, how long the master has first.", low=0, high=86400
+        300,
+        "With `resume: local`, seconds for which the minion first waits for the master.",
+        low=0,
+        high=86400,
     )
     template_idle_minutes: int = option(
-        10, "The warm job template leaves after this long.", low=0, high=1440
+        10,
+        "Minutes without jobs after which the warm job template process exits.",
+        low=0,
+        high=1440,
     )
     ping_interval_seconds: int = option(
-        15, "Application heartbeat to the master.", low=1, high=600
+        15, "Seconds between heartbeats to the master.", low=1, high=600
     )
     recon_max_seconds: int = option(
-        60, "Longest pause between connection attempts.", low=1, high=3600
+        60, "Maximum seconds between connection attempts.", low=1, high=3600
     )
-    agent_dir: str = option(
-        "/opt/catena", "Where versions of the agent are installed side by side."
-    )
+    agent_dir: str = option("/opt/catena", "Folder with the installed versions of the agent.")
     startup_states: str = option(
-        "", "What runs at start: highstate, sls, top.", choices=("", "highstate", "sls", "top")
+        "",
+        "State run at the agent's start: highstate, sls or top.",
+        choices=("", "highstate", "sls", "top"),
     )
     sls_list: List[str] = option([], "SLS files of startup_states: sls.")
 

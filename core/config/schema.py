@@ -1,7 +1,7 @@
 """Settings as frozen records whose fields carry their own range and help.
 
-Documentation and `catena config check` are made from the same metadata, so they can't disagree
-with what is enforced.
+The documentation and `catena config check` use the same metadata as the check of a configuration,
+so the three cannot disagree.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from catena.core.suggest import nearest, unknown
 
 C = TypeVar("C")
 
-#: A dotted key (mysql.host) is an option of some module: accepted, kept, seen by config.get.
+#: A dotted key (mysql.host) is a module's option: accepted, stored, and visible to config.get.
 _MODULE_OPTION = lazy_pattern(r"[a-z_][a-z0-9_]*(\.[A-Za-z0-9_]+)+\Z")
 
 
-#: So alike is a key to a setting when it is one mistyped; what is less alike is somebody's own.
+#: Similarity from which an unknown key counts as a mistyped setting; below, it is a user's own
+#: key.
 _SLIP = 0.75
 
 
@@ -35,7 +36,7 @@ def option(
     grammar: str = "",
     form: str = "",
 ) -> Any:
-    """Declare one setting: default, consequence, what values are allowed (*form*: in words).
+    """Declare one setting: default, help, and the allowed values (*form* describes them).
 
     A mutable default (list, dict) is copied for each record.
     """
@@ -52,44 +53,44 @@ def option(
     return frozen.field(default=default, metadata=metadata)
 
 
-#: Salt's keys that decide what hosts get: without them hosts would be given something else in
-#: silence, so a value is refused, with the reason.
+#: Salt's keys that decide what hosts receive, with the reason for refusing them. Ignoring such a
+#: key would silently give hosts something else.
 REFUSED: Mapping[str, str] = {
-    "ext_pillar": "external pillar is not built in, and hosts would miss what it gives; "
+    "ext_pillar": "external pillar is not supported, and hosts would miss its values; "
     "put that into pillar files (#!py ones can ask other systems), or remove the setting",
-    "master_tops": "external tops are not built in, and hosts would miss the states that they "
+    "master_tops": "external tops are not supported, and hosts would miss the states that they "
     "assign; assign them in top files, or remove the setting",
 }
 _NO_GIT = (
-    "files come from folders alone, and hosts would miss the others; check the repository out "
-    "into a folder of `file_roots`, or remove the setting"
+    "files come from local folders only, and hosts would miss the others; check the repository "
+    "out into a folder of `file_roots`, or remove the setting"
 )
-#: The same for keys that mean nothing to a minion: only the master serves files.
+#: Keys that only the master refuses: a minion does not serve files, so they have no effect there.
 _REFUSED_BY_MASTER: Mapping[str, str] = {"gitfs_remotes": _NO_GIT, "fileserver_backend": _NO_GIT}
-#: Salt's keys with which the daemons start although nothing of them happens yet.
+#: Salt's keys that the daemons accept but do not support yet.
 NOT_YET: Mapping[str, str] = {
     "schedule": "nothing runs by this schedule yet; use a timer of the host that calls catena",
-    "external_auth": "nobody is let in by this yet; `cli_users` names who may use the socket",
-    "publisher_acl": "nobody is let in by this yet; `cli_users` names who may use the socket",
+    "external_auth": "nobody is admitted by this yet; `cli_users` names who may use the socket",
+    "publisher_acl": "nobody is admitted by this yet; `cli_users` names who may use the socket",
 }
 
 
 @frozen.dataclass(frozen=True)
-class Loaded:
-    """What reading a configuration came to, beside the settings themselves."""
+class Extras:
+    """The keys of a configuration that are not settings of catena."""
 
-    #: Salt's keys that were given and have no effect here, sorted.
+    #: Salt's keys in the configuration that have no effect, sorted.
     without_effect: tuple[str, ...]
-    #: What nothing here reads: options of modules (dotted keys) and keys that a tree made up for
-    #: itself, as given. Templates and config.get see them.
+    #: Keys that catena itself does not read, as given: options of modules (dotted keys) and a
+    #: user's own keys. Templates and config.get see them.
     module_options: Dict[str, Any]
-    #: The keys among them that look like no setting at all, sorted: shown by `config check`.
+    #: Those keys that resemble no known setting, sorted; shown by `config check`.
     free_keys: tuple[str, ...] = ()
-    #: Sentences about the keys of NOT_YET that were given, sorted.
+    #: Sentences about the keys of NOT_YET in the configuration, sorted.
     not_yet: tuple[str, ...] = ()
 
 
-def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> tuple[C, Loaded]:
+def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> tuple[C, Extras]:
     """Return *data* as settings of *kind*.
 
     Args:
@@ -98,8 +99,8 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
         salt_keys: Salt's keys that are accepted without effect.
 
     Raises:
-        ConfigError: a key that looks like a typing error (with the nearest right one) or that is
-            REFUSED, wrong type, out of range.
+        ConfigError: a key is REFUSED or looks mistyped (the message names the nearest setting), or
+            a value has a wrong type or is out of range.
     """
     fields = {f.name: f for f in frozen.fields(cast(Any, kind))}
     known: Dict[str, Any] = {}
@@ -131,18 +132,18 @@ def load(kind: Type[C], data: Mapping[str, Any], salt_keys: frozenset[str]) -> t
     for name in known:
         _check(name, getattr(settings, name), fields[name].metadata)
     said = tuple(f"{key}: {NOT_YET[key]}" for key in sorted(later))
-    return settings, Loaded(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)), said)
+    return settings, Extras(tuple(sorted(ignored)), {**modules, **free}, tuple(sorted(free)), said)
 
 
 def _refuse_in_master(key: str, value: Any) -> None:
-    """Refuse a setting of the master's without which hosts would miss files."""
+    """Refuse a setting without which hosts of this master would miss files."""
     built_in = key == "fileserver_backend" and value in ("roots", ["roots"])
     if value and key in _REFUSED_BY_MASTER and not built_in:
         raise ConfigError(f"{key}: {_REFUSED_BY_MASTER[key]}", key)
 
 
 def _of_type(text: str) -> str:
-    """Return the text of a type error under the setting's own name, with the usual way out."""
+    """Return the text of a type error with the setting's name and the usual remedy."""
     name, _, fault = text.partition(".")[2].partition(": ")
     if not fault:
         return text

@@ -1,7 +1,7 @@
-"""`make demo`: the main job of catena on this machine, in under half a minute.
+"""`make demo`: run an action chain on this machine, in under half a minute.
 
-A master and three minions run as real processes with keys, configuration and boot ids of their
-own, in a temporary folder. A chain of six actions goes through them, with a reboot in the middle.
+A master and three minions run as real processes, each with its own keys, configuration and boot
+id, in a temporary folder. A chain of six actions with a reboot in the middle runs on them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MINIONS = {
 
 
 def say(text: str) -> None:
-    """Print a line of the story."""
+    """Print a heading of the demo."""
     print(f"\n\x1b[1m{text}\x1b[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
 
 
@@ -65,7 +65,7 @@ def show_files(fleet: Fleet) -> None:
 
 
 def story(fleet: Fleet) -> int:
-    """Tell the demo; return its exit code."""
+    """Run the demo's commands; return the exit code of the chain."""
     say("A master and three minions come up (real processes, keys and sockets) …")
     fleet.start_master()
     fleet.start_minions()

@@ -1,4 +1,4 @@
-"""A master and some hosts on this machine, all state in one folder: for the demo and for tests."""
+"""A master and simulated hosts on this machine in one folder, for the demo and tests."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from typing import Any
 import host
 import yaml
 
-#: How long anything may take that the fleet waits for.
+#: Maximum seconds to wait for an event of the fleet.
 PATIENCE_SECONDS = 60.0
-#: Where servers may listen: connections get theirs from 32768 on.
+#: Ports for servers, below the range for outgoing connections, which begins at 32768.
 PORTS = range(10_000, 32_000)
 
 
 class FleetError(Exception):
-    """Something of the fleet did not come up."""
+    """A part of the fleet did not start or failed."""
 
 
 def free_ports(count: int = 3) -> int:
-    """Return the first of *count* ports in a row that are free on the loopback device.
+    """Return the first of *count* consecutive ports that are free on the loopback device.
 
-    Somewhere below those that Linux gives to connections: nobody else takes them before their use.
+    The ports are below those of outgoing connections, so that none is taken before its use.
     """
     for first in random.SystemRandom().sample(PORTS, 200):
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
@@ -46,7 +46,7 @@ def wait_for(what: str, ready: Callable[[], Any], patience: float = PATIENCE_SEC
     """Return the first true value of *ready*.
 
     Raises:
-        FleetError: it gave none in time.
+        FleetError: *ready* returned no true value in time.
     """
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -61,11 +61,11 @@ class Fleet:
     """One master and its hosts.
 
     Args:
-        folder: where everything lies; must be short (a unix socket's path has 107 characters).
-        minions: id -> grains of each host.
-        master: more settings of the master (file_roots, pillar_roots, reactor …).
-        minion: more settings of every minion.
-        pythons: host's id, or "master" -> its Python, where that is not this one.
+        folder: folder of all files; a short path (a unix socket's has at most 107 characters).
+        minions: grains by id of the host.
+        master: additional settings of the master (file_roots, pillar_roots, reactor …).
+        minion: additional settings of every minion.
+        pythons: Python interpreter by id of the host, or "master"; default: this one.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Fleet:
             self.add(name, {"grains": dict(grains), **(minion or {})})
 
     def add(self, name: str, more: Mapping[str, Any]) -> None:
-        """Make the folder of one host; *more* are settings of its minion."""
+        """Create the folder of one host; *more* are settings of its minion."""
         self.minions.setdefault(name, {})
         home = self.home(name)
         self._write(home / "etc/catena/minion", {
@@ -147,7 +147,7 @@ class Fleet:
         return False
 
     def stop_master(self, sign: int = signal.SIGTERM) -> None:
-        """End the master: SIGTERM, or SIGKILL for a crash."""
+        """End the master with SIGTERM, or with SIGKILL for a crash."""
         if self._master is not None:
             self._master.send_signal(sign)
             try:
@@ -160,26 +160,27 @@ class Fleet:
     def start_minions(self, names: Sequence[str] = ()) -> None:
         """Power on hosts (all by default)."""
         for name in names or self.minions:
-            # By a process that ends at once: the host's processes are no children of ours.
+            # A short-lived process starts the host, so that its processes are no children of this
+            # one.
             self.tell_host(name, "start")
 
     def tell_host(self, name: str, verb: str) -> None:
-        """Power a host on ("start"), or start its agent alone ("agent") as systemd does."""
+        """Power a host on ("start"), or start only its agent ("agent") as systemd does."""
         subprocess.run(
             [self.python(name), host.__file__, verb, str(self.home(name))],
             check=True, env=self.environment(name),
         )  # fmt: skip
 
     def python(self, name: str) -> str:
-        """Return the Python that the daemons of a host, or of "master", run in."""
+        """Return the Python interpreter of a host, or of "master"."""
         return self._pythons.get(name, sys.executable)
 
     def environment(self, name: str) -> Mapping[str, str]:
-        """Return what the daemons of a host, or of "master", find in their environment."""
+        """Return the environment of the daemons of a host, or of "master"."""
         return os.environ
 
     def accept_all(self) -> None:
-        """Accept every key once all have asked, and wait until every minion is up."""
+        """Accept every key when all are pending, and wait until every minion is connected."""
         wanted = set(self.minions)
 
         def pending() -> bool:
@@ -203,7 +204,7 @@ class Fleet:
         """Run one `catena` command as its user would.
 
         Raises:
-            FleetError: it failed, and *check* is set.
+            FleetError: the command failed and *check* is set.
         """
         done = subprocess.run(
             [self.python("master"), "-P", "-m", "catena", "-c", str(self.config), *words],

@@ -1,8 +1,8 @@
-"""A pretended host: a minion with its own folders, identity and boot id, as a process tree.
+"""A simulated host: a minion with its own folders, identity and boot id, as a process tree.
 
-What is simulated: the machine. Its processes carry a mark in their environment; a "reboot" ends
-all of them, writes a new boot id and starts the minion again. The minion itself is the real daemon
-and this file is only its `reboot_command`.
+The machine is simulated: its processes have a mark in their environment; a "reboot" ends all of
+them, writes a new boot id and starts the minion again. The minion itself is the real daemon, and
+this file is its `reboot_command`.
 
     python host.py start FOLDER
     python host.py agent FOLDER
@@ -23,14 +23,14 @@ from pathlib import Path
 
 #: Environment variable that marks every process of one host; its value is the host's folder.
 MARK = "CATENA_DEMO_HOST"
-#: File that is there while the host goes down and comes back.
+#: File that exists during a reboot of the host.
 REBOOTING = "rebooting"
-#: How long processes get to end by themselves when their host goes down.
+#: Seconds between SIGTERM and SIGKILL when the host shuts down.
 GRACE_SECONDS = 5.0
 
 
 def processes(folder: Path) -> Iterator[int]:
-    """Yield the pids of all processes that carry the mark of the host in *folder*."""
+    """Yield the pids of all processes with the mark of the host in *folder*."""
     wanted = f"{MARK}={folder}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -41,7 +41,7 @@ def processes(folder: Path) -> Iterator[int]:
 
 
 def power_off(folder: Path) -> None:
-    """End every process of the host, as a machine does that goes down."""
+    """End every process of the host, as in a shutdown."""
     deadline = time.monotonic() + GRACE_SECONDS
     sign = signal.SIGTERM
     while pids := list(processes(folder)):
@@ -60,7 +60,7 @@ def power_on(folder: Path) -> None:
 
 
 def start_agent(folder: Path) -> None:
-    """Start the host's minion, in the boot that the host is in."""
+    """Start the host's minion without a new boot id."""
     with (folder / "minion.log").open("ab") as log:
         subprocess.Popen(
             [sys.executable, "-m", "catena", "-c", str(folder / "etc/catena"), "minion"],
@@ -74,7 +74,7 @@ def start_agent(folder: Path) -> None:
 
 
 def reboot(folder: Path) -> None:
-    """Go down and come back, from a process that is not of the host itself."""
+    """Reboot the host, in a process that does not belong to it."""
     (folder / REBOOTING).touch()
     environment = {key: value for key, value in os.environ.items() if key != MARK}
     subprocess.Popen(
@@ -89,7 +89,7 @@ def reboot(folder: Path) -> None:
 
 
 def main(verb: str, folder: Path) -> None:
-    """Do one thing to the host in *folder*."""
+    """Apply *verb* to the host in *folder*."""
     if verb == "start":
         power_on(folder)
     elif verb == "agent":

@@ -1,8 +1,8 @@
 #!/bin/sh
-# First action of the chain: writes down what the host is before anything changes.
+# First action of the chain: records facts about the host before anything changes.
 #
-# In the demo a host is a folder, named by CATENA_DEMO_HOST; on a real host that is unset and the
-# files lie where they belong.
+# In the demo, CATENA_DEMO_HOST is the folder of a simulated host. On a real host the variable is
+# unset and the script uses the normal paths.
 set -eu
 root=${CATENA_DEMO_HOST:+$CATENA_DEMO_HOST/root}
 boot_id_file=${CATENA_DEMO_HOST:+$CATENA_DEMO_HOST/boot_id}

@@ -1,7 +1,7 @@
-"""The kinds of action that a chain may hold, and the checks of what a person asks for.
+"""The kinds of action in a chain, and the checks of a user's input.
 
-What arrives is `client.requests.ChainAction`: a kind and a free mapping. What leaves is an
-`ActionPlan` whose data follows the record of its kind; everything behind this file trusts it.
+The input is `client.requests.ChainAction`: a kind and a free mapping. The output is an
+`ActionPlan` whose data matches the record of its kind; all other modules trust it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Dict, Optional, Tuple, Type
 
 from catena.client.requests.chains import ChainAction
+from catena.core.chain_calls import is_chain_call
 from catena.core.errors import UsageError
 from catena.core.job import ActionKind
 from catena.core.records import decode, encode
@@ -29,22 +30,22 @@ _FUNCTION = re.compile(r"[a-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,63}\$?\Z")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:@~/()-]{0,254}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9<>=!*][A-Za-z0-9+._:~^<>=!*-]{0,127}\Z")
-#: Architectures by which rpm and dpkg name packages: name.arch and name:arch. The two sets have
-#: nothing in common, so an architecture says how it is written.
+#: Architectures in package names of rpm (name.arch) and dpkg (name:arch). The two sets are
+#: disjoint, so an architecture determines the separator.
 _RPM_ARCHES = frozenset(
     """aarch64 armv7hl i486 i586 i686 noarch ppc64 ppc64le riscv64 s390x x86_64""".split()
 )
 _DEB_ARCHES = frozenset("all amd64 arm64 armel armhf i386 mips64el ppc64el".split())
-#: A wheel of the agent (PEP 427); its name says the version that the new agent must report.
+#: File name of an agent's wheel (PEP 427), which contains the version that the agent must report.
 _WHEEL = re.compile(r"catena-([0-9][0-9A-Za-z.+!_]{0,63})-[A-Za-z0-9_.-]{1,100}\.whl\Z")
 
 
 class BadActionError(UsageError):
-    """An action makes no sense as it stands."""
+    """An action is invalid."""
 
 
 class ActionType(StrEnum):
-    """What a person can put into a chain."""
+    """The kinds of action."""
 
     script = "script"
     cmd = "cmd"
@@ -63,7 +64,7 @@ class ScriptData:
     """Run an uploaded script."""
 
     sha256: str
-    #: Its file name on the operator's side; for titles.
+    #: File name on the operator's host, for titles.
     name: str = "script"
     runas: str = ""
     group: str = ""
@@ -86,7 +87,7 @@ class ApplyData:
     mods: Tuple[str, ...]
     pillar: Dict[str, Any] = field(default_factory=dict)
     test: bool = False
-    #: One SLS was given as a list, and is written as one. Several always are.
+    #: Whether one SLS was given as a list, and is written as one. Several always are.
     listed: bool = False
 
 
@@ -107,7 +108,7 @@ class PackagesData:
 
 @dataclass(frozen=True)
 class UpgradeAgentData:
-    """Bring the agent to the version of an uploaded wheel, or to a version by number."""
+    """Upgrade the agent to the version of an uploaded wheel, or to a given version."""
 
     sha256: str = ""
     filename: str = ""
@@ -116,7 +117,7 @@ class UpgradeAgentData:
 
 @dataclass(frozen=True)
 class RebootData:
-    """Reboot when the chunk has ended, after this many minutes."""
+    """Reboot this many minutes after the end of the chunk."""
 
     at_minutes: int = 0
 
@@ -143,7 +144,7 @@ DATA: Mapping[ActionType, Type[Any]] = {
     ActionType.call: CallData,
 }
 
-#: What a crash between begin and end means (`reliability.md` 3.2).
+#: How an action recovers from a crash between begin and end (`reliability.md` 3.2).
 REPEAT: Mapping[ActionType, ActionKind] = {
     ActionType.script: ActionKind.once,
     ActionType.cmd: ActionKind.once,
@@ -158,7 +159,7 @@ REPEAT: Mapping[ActionType, ActionKind] = {
 }
 _FIXED = frozenset({ActionType.reboot, ActionType.upgrade_agent})
 
-#: Functions that a chain has its own actions for, or that would fight the chain itself.
+#: Functions for which chains have their own actions, or that would interfere with the chain.
 _REFUSED_CALLS: Mapping[str, str] = {
     "system.reboot": "use a reboot action: the chain must know of the boot",
     "system.shutdown": "a chain can't go on after it",
@@ -169,7 +170,7 @@ _REFUSED_CALLS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class ActionPlan:
-    """One checked action."""
+    """A checked action."""
 
     type: ActionType
     #: A record of DATA[type].
@@ -186,8 +187,8 @@ def check(request: ChainAction) -> ActionPlan:
     """Return *request* as a checked action.
 
     Raises:
-        BadActionError: unknown kind (with the nearest), a field that does not belong or is
-            missing, a name outside its grammar, a value out of range.
+        BadActionError: unknown kind (with the nearest), an unknown or missing field, an invalid
+            name, or a value out of range.
         RecordError: a field of the wrong type.
     """
     names = [member.value for member in ActionType]
@@ -203,7 +204,7 @@ def check(request: ChainAction) -> ActionPlan:
 
 
 def restore(kind: str, data: Mapping[str, Any], repeat: str) -> ActionPlan:
-    """Return an action as it was stored by `ActionPlan.stored`."""
+    """Return an action from the data of `ActionPlan.stored`."""
     found = ActionType(kind)
     return ActionPlan(found, decode(DATA[found], data, kind), ActionKind(repeat))
 
@@ -215,7 +216,7 @@ def agent_version(data: UpgradeAgentData) -> str:
 
 
 def title(plan: ActionPlan) -> str:
-    """Return what *plan* does, in a few words for people."""
+    """Return a short description of *plan* for display."""
     data = plan.data
     if plan.type is ActionType.script:
         return f"Run script {data.name}" + (f" as {data.runas}" if data.runas else "")
@@ -236,14 +237,14 @@ def title(plan: ActionPlan) -> str:
 
 
 def package_name(entry: Sequence[str]) -> str:
-    """Return a package's name with its architecture, as its package manager writes the two."""
+    """Return a package's name with its architecture in the form of its package manager."""
     if len(entry) < 3:
         return entry[0]
     return f"{entry[0]}{':' if entry[1] in _DEB_ARCHES else '.'}{entry[1]}"
 
 
 def _with_arch(entry: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Return *entry* with the architecture beside the name where the name carries one."""
+    """Return *entry* with the architecture split from the name, if the name contains one."""
     if len(entry) != 2:
         return entry
     for mark, arches in ((".", _RPM_ARCHES), (":", _DEB_ARCHES)):
@@ -300,7 +301,7 @@ def _check_apply(data: ApplyData) -> None:
 
 
 def _check_highstate(data: HighstateData) -> None:
-    """Highstate takes nothing: the decoder refused everything else."""
+    """Check nothing: the decoder has refused all fields."""
 
 
 def _check_packages(data: PackagesData) -> None:
@@ -347,7 +348,7 @@ def _check_reboot(data: RebootData) -> None:
 
 def _check_call(data: CallData) -> None:
     _match(_FUNCTION, data.fun, "a function name (module.function)")
-    if data.fun.startswith("mgractionchains."):
+    if is_chain_call(data.fun):
         raise BadActionError(f"{data.fun} can't be converted to a state of a chain")
     if data.fun in _REFUSED_CALLS:
         raise BadActionError(f"{data.fun} in a chain: {_REFUSED_CALLS[data.fun]}")
@@ -357,7 +358,7 @@ def _check_call(data: CallData) -> None:
 
 
 def _check_size(data: Any) -> None:
-    # Writing it is the proof that it can be written, and its length is what minions will hold.
+    # Writing it proves that it has a YAML form, whose length is the relevant limit.
     if len(chunk_yaml.write({"data": encode(data)})) > MAX_DATA_CHARACTERS:
         raise BadActionError(f"an action's data is limited to {MAX_DATA_CHARACTERS} characters")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from catena.core.job import ActionKind, Boundary, ChainManifest
@@ -19,131 +18,6 @@ from catena.master.process.clocks import ClockReading, passed
 PREREQUISITE_FAILED = "Prerequisite failed"
 NO_RETURN = "No job return event was received."
 EMPTY_RESULT = "Got empty result."
-
-
-@dataclass(frozen=True)
-class DueRules:
-    """Limits of the decision whether a chain may start."""
-
-    late_seconds: float = 24 * 3600
-    agreement_seconds: float = 300
-
-
-class Due(StrEnum):
-    """What to do with a scheduled chain now."""
-
-    wait = "wait"
-    fire = "fire"
-    reject = "reject"
-    hold = "hold"
-
-
-@dataclass(frozen=True)
-class DueVerdict:
-    """The decision, and the sentence for people."""
-
-    what: Due
-    reason: str = ""
-
-
-def judge_due(
-    due: float, anchor: ClockReading | None, now: ClockReading, rules: DueRules
-) -> DueVerdict:
-    """Return whether a chain that is due at *due* waits, starts, is rejected or needs a person.
-
-    A wall clock that was set tells neither how late a chain is nor that its time has come, so
-    where the clock was stepped past the due time, or where lateness can't be known because the
-    host has booted since, a person decides (`chain release`). The same holds for a clock that was
-    set back: the chain would wait for as long again, and nobody would be told.
-
-    Args:
-        due: wall clock, seconds since the epoch.
-        anchor: see `anchor_of`.
-        now: the clocks now.
-        rules: limits.
-    """
-    late = now.wall - due
-    if late < 0:
-        return _judge_early(due, anchor, now, rules)
-    too_late = late > rules.late_seconds
-    if anchor is None or anchor.boot != now.boot:
-        if too_late:
-            return DueVerdict(
-                Due.hold,
-                f"it seems to be {_span(late)} late, but the master's host has booted since "
-                "it was due, so the clock can't be checked",
-            )
-        return DueVerdict(Due.fire)
-    step = (now.wall - anchor.wall) - (now.mono - anchor.mono)
-    if abs(step) <= rules.agreement_seconds:
-        if too_late:
-            return DueVerdict(
-                Due.reject,
-                f"rejected: it is {_span(late)} late, more than {_span(rules.late_seconds)}",
-            )
-        return DueVerdict(Due.fire)
-    by_boot_clock = anchor.wall + (now.mono - anchor.mono) >= due
-    if by_boot_clock and not too_late:
-        return DueVerdict(Due.fire)
-    return _clock_was_set(step)
-
-
-def _judge_early(
-    due: float, anchor: ClockReading | None, now: ClockReading, rules: DueRules
-) -> DueVerdict:
-    """Return whether a chain whose wall clock time has not come waits or needs a person."""
-    if anchor is None:
-        return DueVerdict(Due.wait)
-    if anchor.boot != now.boot:
-        step = min(0.0, now.wall - anchor.wall)
-    elif anchor.wall + (now.mono - anchor.mono) >= due:
-        step = (now.wall - anchor.wall) - (now.mono - anchor.mono)
-    else:
-        return DueVerdict(Due.wait)
-    return _clock_was_set(step) if -step > rules.agreement_seconds else DueVerdict(Due.wait)
-
-
-def waited_since(due: float, scheduled: ClockReading, now: ClockReading) -> float:
-    """Return how long ago a chain was due, seconds, by a clock that nobody sets where one tells.
-
-    Args:
-        due: wall clock, seconds since the epoch.
-        scheduled: the clocks when the chain got its time.
-        now: the clocks now.
-    """
-    return passed(scheduled, now) - max(0.0, due - scheduled.wall)
-
-
-def _clock_was_set(step: float) -> DueVerdict:
-    way = "forward" if step > 0 else "back"
-    return DueVerdict(
-        Due.hold, f"the master's clock was set {way} by {_span(abs(step))} since it was scheduled"
-    )
-
-
-def anchor_of(
-    due: float, scheduled: ClockReading, first: ClockReading | None, now: ClockReading
-) -> ClockReading | None:
-    """Return the earlier reading with which `judge_due` compares the clocks; None if none helps.
-
-    Args:
-        due: wall clock, seconds since the epoch.
-        scheduled: the clocks when the chain got its time.
-        first: the first reading of this boot; None if it was not recorded.
-        now: the clocks now.
-    """
-    # A wall clock that shows less than at the scheduling was set back, in whichever boot.
-    if scheduled.boot == now.boot or now.wall < scheduled.wall:
-        return scheduled
-    if first is not None and (first.wall <= due or now.wall < due):
-        return first
-    return None
-
-
-def _span(seconds: float) -> str:
-    if seconds >= 2 * 3600:
-        return f"{seconds / 3600:.0f} h"
-    return f"{seconds / 60:.0f} min"
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,19 @@ from typing import Any, Protocol, TypeVar
 import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
-from catena.core.events import Event, Stretch
+from catena.core.events import Event
 from catena.core.fsm import Actor
 from catena.core.job import BOUNDARY_SECONDS
-from catena.master.chains.decide import DueRules
 from catena.master.chains.files import ChainFiles
 from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.rendering import ChunkRenderer
+from catena.master.engine_parts import EngineParts
 from catena.master.events.bus import NewEvent
-from catena.master.jobs.model import EventItem, JobRequest, Submitted, Within
+from catena.master.executions.due import DueRules
+from catena.master.executions.model import EventItem
+from catena.master.executions.ssh_hosts import NoSshHosts, SshHosts
+from catena.master.executions.watch import OutputWatchers
+from catena.master.jobs.model import JobRequest, Submitted, Within
 from catena.master.minions.facts import Facts
 from catena.master.process.clocks import HostClocks
 from catena.master.requests.once import UNKEYED, Once
@@ -47,64 +52,18 @@ class JobService(Protocol):
     ) -> dict[str, str]:
         """Cancel a job on all its minions, or on some."""
 
+    def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+        """Pause a delivery in the running transaction, unless its minion has the job."""
+
+    def continue_in(self, conn: sa.Connection, jid: str, minion: str) -> None:
+        """Hand a paused job to its minion once the running transaction is durable."""
+
 
 class Resolver(Protocol):
     """Turns a target into accepted minion ids."""
 
     async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
         """Return the accepted minions that match, sorted."""
-
-
-@dataclass(frozen=True)
-class KnownHost:
-    """What is known of a host that SSH reaches."""
-
-    #: "": it was never looked at.
-    machine_id: str = ""
-    boot_id: str = ""
-    #: Why it can't be used as it is; "": it can, as far as is known.
-    unfit: str = ""
-    #: What it waits for, for people.
-    detail: str = ""
-
-
-class SshHosts(Protocol):
-    """Who visits hosts that SSH alone reaches (`master.push.worker.SshWorker`)."""
-
-    def takes(self, name: str) -> bool:
-        """Return whether *name* is such a host."""
-
-    async def look_at(self, names: Collection[str]) -> None:
-        """Have those of *names* looked at that never were."""
-
-    def known(self, conn: sa.Connection, names: Collection[str]) -> Mapping[str, KnownHost]:
-        """Return what is known of those of *names* that are such hosts, by id."""
-
-    def said(
-        self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
-    ) -> Mapping[str, str]:
-        """Return in words where they stand; *ahead*: those whose chain waits for another one."""
-
-
-class NoSshHosts:
-    """There are none."""
-
-    def takes(self, name: str) -> bool:
-        """Return False."""
-        return False
-
-    async def look_at(self, names: Collection[str]) -> None:
-        """Look at nobody."""
-
-    def known(self, conn: sa.Connection, names: Collection[str]) -> Mapping[str, KnownHost]:
-        """Know nobody."""
-        return {}
-
-    def said(
-        self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
-    ) -> Mapping[str, str]:
-        """Say nothing."""
-        return {}
 
 
 class Uploads(Protocol):
@@ -129,15 +88,6 @@ class Bus(Protocol):
 
     def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
         """Yield events whose tag matches a glob, for ever."""
-
-    def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
-        """Yield what is behind a position, with the events whose tags match, for ever."""
-
-    async def cursor(self, consumer: str) -> int:
-        """Return how far a consumer has come."""
-
-    async def advance(self, consumer: str, seq: int) -> None:
-        """Store how far a consumer has come; it may wait for company."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +135,31 @@ class ChainParts:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     #: Reports of minions (boot id, machine id) that are not in the store yet.
     facts: Facts = field(default_factory=Facts)
+    #: Those who watch chains.
+    watchers: OutputWatchers = field(default_factory=OutputWatchers)
     #: The request of a client that is being carried out.
     once: Once = UNKEYED
+    renderer: ChunkRenderer = field(default_factory=ChunkRenderer)
+    #: Why a chain that is due can't be started now, for people, by its id.
+    delays: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, parts: EngineParts) -> ChainParts:
+        """Return what chains work with on a master."""
+        settings = parts.settings
+        return cls(
+            store=parts.store,
+            bus=parts.bus,
+            jobs=parts.jobs,
+            targets=parts.targets,
+            uploads=parts.uploads,
+            files=ChainFiles(Path(settings.state_dir) / "chains"),
+            clocks=parts.clocks,
+            rules=ChainRules.of(settings),
+            ssh=parts.ssh,
+            facts=parts.facts,
+            renderer=ChunkRenderer(parts.workers),
+        )
 
     async def change(self, fn: Callable[[ChainLedger], T], by: str = "") -> T:
         """Run *fn* with a ledger in one transaction, record its events, wake the scheduler.

@@ -5,47 +5,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import sqlalchemy as sa
 
 from catena.core import failpoints
-from catena.core.errors import CatenaError
-from catena.core.job import BOUNDARY_SECONDS, ChainManifest, FunctionCall
-from catena.master.chains import claims, decide, rows
-from catena.master.chains.claims import Draft, Host
-from catena.master.chains.dependencies import ChainParts, ChainRules, SshHosts
+from catena.core.chain_calls import START
+from catena.core.job import BOUNDARY_SECONDS, CHAIN, FunctionCall, Payload
+from catena.master.chains import claims, decide, dispatch_rows, rows
+from catena.master.chains.batches import Batch, MinionChunks, RenderedBatch, texts
+from catena.master.chains.claims import Draft
+from catena.master.chains.dependencies import ChainParts, ChainRules
+from catena.master.chains.dispatch_rows import MinionFacts
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
     ChainEvent,
     ChainState,
 )
-from catena.master.chains.render import ChainPlan, RenderedChain, render
-from catena.master.chains.run_jobs import START
+from catena.master.chains.render import ChainPlan
+from catena.master.chains.rendering import TOGETHER
+from catena.master.executions import pauses
 from catena.master.executions.ledger import ConflictError
+from catena.master.executions.pauses import EVERYWHERE
+from catena.master.executions.ssh_hosts import SshHosts
 from catena.master.jobs.model import JobRequest, Submitted
-from catena.master.store.lists import padded, slices
-from catena.master.store.metadata import Packed, Ready
-from catena.master.store.tables import KEYS, MINIONS
-from catena.transport.messages.session import TRANSACTIONAL_CHUNKS
-
-#: The grain `transactional: true` as it is stored.
-_TRANSACTIONAL = Ready.of({"transactional": True}).packed[1:]
-#: Minions whose chunk files are written together.
-_SLICE = 256
 
 
 @dataclass(frozen=True)
-class Rendering:
+class RenderedDraft:
     """What came of rendering a draft: chunk files, or per minion why there are none."""
 
-    chains: Mapping[str, RenderedChain]
+    chains: Mapping[str, MinionChunks]
     refused: Mapping[str, str] = field(default_factory=dict)
     #: Hosts that must be looked at before they can be rendered for; they join later.
     awaited: frozenset[str] = frozenset()
-
-    def texts(self) -> dict[str, str]:
-        """Return every chunk file by its name."""
-        return {chunk.file: chunk.text for c in self.chains.values() for chunk in c.chunks}
 
 
 def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
@@ -75,50 +68,20 @@ async def current_draft(parts: ChainParts, chain_id: int) -> Draft:
     return await parts.store.read(lambda conn: draft(conn, chain_id, parts.ssh))
 
 
-def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, Host]:
+def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, MinionFacts]:
     """Return what is known of *minions*, by id; who is neither minion nor host is left out."""
     found = {}
     for name, known in ssh.known(conn, minions).items():
-        found[name] = Host(known.machine_id, known.boot_id, agentless=True)
-    for start in range(0, len(minions), rows.SLICE):
-        some = minions[start : start + rows.SLICE]
-        query = (
-            sa.select(
-                KEYS.c.minion,
-                KEYS.c.machine_id.label("of_key"),
-                MINIONS.c.machine_id,
-                MINIONS.c.boot_id,
-                MINIONS.c.wire,
-                sa.type_coerce(MINIONS.c.grains, sa.LargeBinary).label("grains"),
-            )
-            .outerjoin(MINIONS, MINIONS.c.id == KEYS.c.minion)
-            .where(KEYS.c.state == "accepted", KEYS.c.minion.in_(padded(some)))
-        )
-        for row in conn.execute(query):
-            found[row.minion] = Host(
-                row.machine_id or row.of_key,
-                row.boot_id or "",
-                # An older agent gets a state that reboots.
-                transactional=(row.wire or 0) >= TRANSACTIONAL_CHUNKS
-                and _is_transactional(conn, row.grains),
-            )
+        found[name] = MinionFacts(known.machine_id, known.boot_id, agentless=True)
+    found.update(dispatch_rows.minion_facts(conn, minions))
     return found
 
 
-def _is_transactional(conn: sa.Connection, packed: bytes | None) -> bool:
-    """Return whether stored grains say that a minion's root is changed by snapshots."""
-    # Nearly all minions' say that it is not: they need not be unpacked to see that.
-    if not packed or _TRANSACTIONAL not in packed:
-        return False
-    grains: dict[str, object] = Packed().process_result_value(packed, conn.dialect)
-    return grains.get("transactional") is True
-
-
-def render_all(found: Draft, agent_packages: tuple[str, ...]) -> Rendering:
-    """Render a chain for each of its minions. Pure; may run in any thread."""
-    chains, refused = {}, {}
+def plans_of(found: Draft, agent_packages: tuple[str, ...]) -> tuple[Batch, RenderedDraft]:
+    """Return what is to be rendered, by minion, and what is known of the other minions."""
+    plans, refused = {}, {}
     awaited = set()
-    for minion, plans in found.plans.items():
+    for minion, actions in found.plans.items():
         host = found.hosts.get(minion)
         if host is None or not (host.machine_id or host.agentless):
             refused[minion] = decide.EMPTY_RESULT
@@ -126,21 +89,59 @@ def render_all(found: Draft, agent_packages: tuple[str, ...]) -> Rendering:
         if not host.machine_id:
             awaited.add(minion)
             continue
-        epoch = max(1, found.row.epoch)
-        plan = ChainPlan(
+        plans[minion] = ChainPlan(
             found.row.id,
             host.machine_id,
-            plans,
+            actions,
             agent_packages,
-            epoch,
+            max(1, found.row.epoch),
             host.agentless,
             host.transactional,
         )
-        try:
-            chains[minion] = render(plan)
-        except CatenaError as error:
-            refused[minion] = str(error)
-    return Rendering(chains, refused, frozenset(awaited))
+    return plans, RenderedDraft({}, refused, frozenset(awaited))
+
+
+async def render(parts: ChainParts, found: Draft, *, write: bool = False) -> RenderedDraft:
+    """Render a draft for each of its minions, in batches.
+
+    Args:
+        parts: of chains.
+        found: the draft.
+        write: write the chunk files, too. Those of some minions are written while the next are
+            rendered: the one waits for the disk, the other for the processor.
+
+    Raises:
+        TryLaterError: worker processes died over it, or are too busy.
+        OSError: the files can't be written.
+    """
+    plans, others = plans_of(found, parts.rules.agent_packages)
+    places = asyncio.Semaphore(TOGETHER)
+    failed: list[BaseException] = []
+
+    async def one(batch: Batch, apart: bool) -> RenderedBatch | None:
+        async with places:
+            if failed:
+                return None
+            try:
+                done = await parts.renderer.render(batch, apart=apart)
+                if done.chains:
+                    failpoints.hit("master.chain.rendered")
+                if write and done.chains:
+                    await asyncio.to_thread(parts.files.write_chunks, texts(done.chains))
+            except BaseException as error:
+                failed.append(error)
+                raise
+            return done
+
+    each = [one(batch, apart) for batch, apart in parts.renderer.for_chain(plans)]
+    # All have ended before one of their errors is raised: none writes a file after that.
+    results = await asyncio.gather(*each, return_exceptions=True)
+    if failed:
+        raise failed[0]
+    done = [result for result in results if isinstance(result, RenderedBatch)]
+    chains = {minion: chunks for batch in done for minion, chunks in batch.chains.items()}
+    refused = {minion: why for batch in done for minion, why in batch.refused.items()}
+    return replace(others, chains=chains, refused={**others.refused, **refused})
 
 
 async def fire(parts: ChainParts, chain_id: int) -> None:
@@ -156,7 +157,7 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
     """
     failpoints.hit("master.chain.due")
     found = await current_draft(parts, chain_id)
-    rendering = await _prepare(parts, found)
+    rendering = await render(parts, found, write=True)
     if not rendering.chains:
         await parts.change(lambda ledger: _claim(ledger, found, rendering, ""))
         await parts.ssh.look_at(rendering.awaited)
@@ -176,50 +177,20 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
     await parts.ssh.look_at(rendering.awaited)
 
 
-async def _prepare(parts: ChainParts, found: Draft) -> Rendering:
-    """Render a draft, and write its chunk files.
-
-    Those of some minions are written while the next are rendered: the one waits for the disk, the
-    other for the processor.
-    """
-    chains: dict[str, RenderedChain] = {}
-    refused: dict[str, str] = {}
-    awaited: set[str] = set()
-    writing: asyncio.Future[None] | None = None
-    try:
-        for some in slices(list(found.plans), _SLICE):
-            part = replace(found, plans={minion: found.plans[minion] for minion in some})
-            done = await asyncio.to_thread(render_all, part, parts.rules.agent_packages)
-            chains.update(done.chains)
-            refused.update(done.refused)
-            awaited.update(done.awaited)
-            if not done.chains:
-                continue
-            failpoints.hit("master.chain.rendered")
-            if writing is not None:
-                await writing
-            write = asyncio.to_thread(parts.files.write_chunks, done.texts())
-            writing = asyncio.ensure_future(write)
-    finally:
-        if writing is not None:
-            await writing
-    return Rendering(chains, refused, frozenset(awaited))
-
-
-async def expose(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
+async def expose(parts: ChainParts, found: Draft, rendering: RenderedDraft) -> None:
     """Write the chunk files of a rendering, and let each minion see its own."""
-    await asyncio.to_thread(parts.files.write_chunks, rendering.texts())
+    await asyncio.to_thread(parts.files.write_chunks, texts(rendering.chains))
     _show(parts, found, rendering)
 
 
-def _show(parts: ChainParts, found: Draft, rendering: Rendering) -> None:
+def _show(parts: ChainParts, found: Draft, rendering: RenderedDraft) -> None:
     """Let each minion see its chunk files, which are there."""
     failpoints.hit("master.chain.written")
     for minion, chain in rendering.chains.items():
         parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
 
 
-def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> JobRequest:
+def request(parts: ChainParts, found: Draft, rendering: RenderedDraft, key: str) -> JobRequest:
     """Return the job that starts a chain on the minions of a rendering.
 
     Args:
@@ -234,8 +205,8 @@ def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> 
         user=row.user,
         call=FunctionCall(START, (row.id,), metadata=metadata),
         minions=tuple(sorted(rendering.chains)),
-        chains={
-            minion: _told(chain.manifest, parts.rules)
+        payloads={
+            minion: _payload(row.id, chain.manifest, parts.rules)
             for minion, chain in rendering.chains.items()
         },
         expiry_seconds=parts.rules.due.late_seconds,
@@ -243,19 +214,23 @@ def request(parts: ChainParts, found: Draft, rendering: Rendering, key: str) -> 
     )
 
 
-def _told(manifest: ChainManifest, rules: ChainRules) -> ChainManifest:
-    """Return a manifest that says how long this master waits for the boot of the chain.
+def _payload(chain_id: int, manifest: dict[str, Any], rules: ChainRules) -> Payload:
+    """Return a manifest as a payload that says how long this master waits for the boot.
 
     Not where that is what everybody expects: an older agent refuses what it does not know.
     """
-    if rules.boundary_seconds == BOUNDARY_SECONDS:
-        return manifest
-    return replace(manifest, boundary_seconds=int(rules.boundary_seconds))
+    body = manifest
+    if rules.boundary_seconds != BOUNDARY_SECONDS:
+        body = {**manifest, "boundary_seconds": int(rules.boundary_seconds)}
+    return Payload(CHAIN, chain_id, manifest["epoch"], body)
 
 
-def _claim(ledger: ChainLedger, found: Draft, rendering: Rendering, jid: str) -> None:
+def _claim(ledger: ChainLedger, found: Draft, rendering: RenderedDraft, jid: str) -> None:
     """Store that the chain is dispatched, with what was rendered for whom."""
     row = found.row
+    if pauses.on(pauses.of_run(ledger.conn, row.run), EVERYWHERE):
+        # In the moment in which it was rendered.
+        raise ConflictError(f"{row.title} was paused")
     reason = f"{len(rendering.refused)} minions can't take it" if rendering.refused else ""
     ledger.move_chain(row, ChainEvent.dispatch, reason)
     claims.claim(ledger, found, rendering.chains, jid)

@@ -15,6 +15,7 @@ from catena.master.chains.fence_rules import Fence
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import MinionEvent, MinionState
 from catena.master.chains.model import ChainMinion
+from catena.master.executions.ledger import besides_state
 from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
 from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import MINIONS
@@ -159,4 +160,4 @@ def _fail(ledger: ChainLedger, runs: Sequence[ChainMinion], why: str) -> None:
 def _set(conn: sa.Connection, runs: Sequence[ChainMinion], **values: Any) -> None:
     for run in runs:
         rule = CHAIN_MINIONS.c.id == run.id
-        conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(values))
+        conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(besides_state(values)))

@@ -1,4 +1,4 @@
-"""Stops the jobs of runs that have ended on the master, and has minions forget the runs."""
+"""Stops the jobs of runs that have ended on the master, and makes minions forget the runs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from functools import partial
 import sqlalchemy as sa
 
 from catena.core import failpoints
+from catena.core.chain_calls import CLEAN
 from catena.core.errors import NotFoundError
 from catena.core.job import FunctionCall
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, fence_rules, run_jobs
+from catena.master.chains import fence_rows, fence_rules, run_job_rows
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.fence_rules import Fence, FenceStep
 from catena.master.chains.ledger import ChainLedger
-from catena.master.chains.run_jobs import CLEAN
 from catena.master.jobs.model import JobRequest, Submitted
 
-#: A fence, and which of its failures was the last.
+#: A fence, and the number of its failures.
 _Failure = tuple[str, RunRef, int]
 
 
 class Fences:
-    """Ends runs on minions: one job per minion at a time, after a failure with growing pauses."""
+    """Ends runs on minions with one job per minion at a time; waits longer after each failure."""
 
     def __init__(self, parts: ChainParts) -> None:
         self._parts = parts
-        #: When each failure was first seen, by the clock that nobody can set.
+        #: First sight of each failure, by the clock that cannot be set.
         self._since: dict[_Failure, float] = {}
 
     async def owed(self) -> dict[str, list[Fence]]:
-        """Return what minions have to forget, by minion, and forget pauses that are over."""
+        """Return what minions have to forget, by minion; drop pauses that are over."""
         found = await self._parts.store.read(fence_rows.owed)
         now = self._parts.clocks.read().mono
         failures = [_failure(fence) for some in found.values() for fence in some if fence.tries]
@@ -38,7 +38,7 @@ class Fences:
         return found
 
     async def act(self, fences: list[Fence]) -> None:
-        """Do what can be done now about the fences of one minion."""
+        """Do what is possible now about the fences of one minion."""
         now = self._parts.clocks.read().mono
         waited = {
             (fence.minion, fence.run): now - self._since.get(_failure(fence), now)
@@ -53,7 +53,7 @@ class Fences:
 
     async def _stop_jobs(self, fence: Fence) -> None:
         def read(conn: sa.Connection) -> list[str]:
-            return run_jobs.to_stop(fence.run, run_jobs.open_jobs(conn, fence.minion))
+            return run_job_rows.to_stop(fence.run, run_job_rows.open_jobs(conn, fence.minion))
 
         for jid in await self._parts.store.read(read):
             reason = f"{fence.run} has ended"
@@ -79,7 +79,7 @@ class Fences:
         try:
             await self._parts.jobs.submit(request, within)
         except NotFoundError:
-            # A minion whose key is gone can't be told, and can't report either.
+            # A minion without a key can neither be told to forget nor report anything.
             await self._parts.change(partial(_drop, fence))
 
 

@@ -1,4 +1,4 @@
-"""What `catena doctor` says of chains: those that wait, fail, hang, or can't be ended."""
+"""Findings of `catena doctor` about chains that wait, fail, hang, or cannot be ended."""
 
 from __future__ import annotations
 
@@ -7,39 +7,47 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from catena.core.chain_calls import CLEAN, RESUME, by_hand
 from catena.core.checkup import Finding, Level
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, rows, run_jobs, wait_rows
+from catena.master.chains import fence_rows, finding_rows, rows, run_job_rows, wait_rows
 from catena.master.chains.lifecycle import ChainState
 from catena.master.chains.model import ChainMinion
+from catena.master.chains.pauses import cure, told
 from catena.master.chains.retry import INTERRUPTED
+from catena.master.executions import pauses
 from catena.master.executions.lifecycle import ExecutionState
-from catena.master.store.chain_tables import CHAINS
-from catena.master.store.execution_tables import RUNS
-from catena.master.store.tables import MINIONS
 
-#: Findings of one kind that are told; the others are counted.
+#: Maximum number of findings of one kind that are shown; the others are counted.
 SHOWN = 5
-#: A chain that is due for this long and has not started is worth a word.
+#: Seconds after its due time at which a chain that has not started is a finding.
 LATE_SECONDS = 300.0
-#: A minion that is away for this long is worth a word.
+#: Seconds without a connection after which a minion is a finding.
 AWAY_SECONDS = 600.0
-#: Failed chains are told of for this long after their end.
+#: Seconds after which a pause is a finding.
+PAUSED_SECONDS = 3600.0
+#: Seconds after their end for which failed chains are shown.
 FAILED_SECONDS = 7 * 24 * 3600.0
 _PART = "chains"
 
 
 def check(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield what there is to say of the chains of a store; *conn* is a snapshot."""
-    for some in (_held(conn), _late(conn, now), _cut(conn), _failed(conn, now)):
+    """Yield the findings about the chains of a store; *conn* is a snapshot."""
+    for some in (
+        _held(conn),
+        _paused(conn, now),
+        _late(conn, now),
+        _cut(conn),
+        _failed(conn, now),
+    ):
         yield from _some(some)
     yield from _some(_unfenced(conn))
     yield from _some(_open(conn, now))
 
 
 def _some(found: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield the first findings of a kind, and how many more there are."""
+    """Yield the first findings of a kind, and the number of the others."""
     every = list(found)
     yield from every[:SHOWN]
     if len(every) > SHOWN:
@@ -48,9 +56,7 @@ def _some(found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _held(conn: sa.Connection) -> Iterator[Finding]:
-    held = (ChainState.waiting.value, ChainState.pending_approval.value)
-    query = rows.RUNNING_CHAINS.where(RUNS.c.state.in_(held)).order_by(CHAINS.c.id)
-    for row in rows.chains(conn, query):
+    for row in finding_rows.held(conn):
         if row.state == ChainState.pending_approval.value:
             advice = f"catena chain approve {row.id}, or cancel {row.id}"
             yield Finding(_PART, Level.note, f"{row.title} waits for approval", advice)
@@ -59,18 +65,23 @@ def _held(conn: sa.Connection) -> Iterator[Finding]:
         yield Finding(_PART, Level.warning, f"{row.title} is held: {row.reason}", advice)
 
 
+def _paused(conn: sa.Connection, now: float) -> Iterator[Finding]:
+    for pause in pauses.older(conn, rows.ENGINE, now - PAUSED_SECONDS):
+        for row in finding_rows.of_run(conn, pause.run):
+            where = f" on {pause.minion}" if pause.minion else ""
+            advice = f"{cure(row.id, pause)}, or: catena chain cancel {row.id}"
+            yield Finding(_PART, Level.warning, f"{row.title}{where} is {told(pause)}", advice)
+
+
 def _late(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    rule = (RUNS.c.state == ChainState.scheduled.value) & (RUNS.c.due < now - LATE_SECONDS)
-    for row in rows.chains(conn, rows.RUNNING_CHAINS.where(rule).order_by(RUNS.c.due)):
+    for row in finding_rows.late(conn, now - LATE_SECONDS):
         text = f"{row.title} was due at {_clock(row.due or 0.0)} and has not started"
         advice = "does the master run? Its log says what hinders the chain"
         yield Finding(_PART, Level.warning, text, advice)
 
 
 def _cut(conn: sa.Connection) -> Iterator[Finding]:
-    failed = RUNS.c.state == ChainState.failed.value
-    query = rows.CHAIN_ROWS.where(failed, CHAINS.c.archived == sa.false())
-    for row in rows.chains(conn, query.order_by(CHAINS.c.id)):
+    for row in finding_rows.failed(conn):
         newest = rows.newest(conn, row.id).values()
         if not any(execution.reason == INTERRUPTED for execution in newest):
             continue
@@ -80,9 +91,7 @@ def _cut(conn: sa.Connection) -> Iterator[Finding]:
 
 
 def _failed(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    rule = (RUNS.c.state == ChainState.failed.value) & (CHAINS.c.archived == sa.false())
-    query = rows.CHAIN_ROWS.where(rule, RUNS.c.ended > now - FAILED_SECONDS)
-    for row in rows.chains(conn, query.order_by(CHAINS.c.id.desc())):
+    for row in finding_rows.failed_since(conn, now - FAILED_SECONDS):
         reason = f": {row.reason}" if row.reason else ""
         text = f"{row.title} failed at {_clock(row.ended or 0.0)}{reason}"
         advice = (
@@ -94,14 +103,13 @@ def _failed(conn: sa.Connection, now: float) -> Iterator[Finding]:
 def _unfenced(conn: sa.Connection) -> Iterator[Finding]:
     for run in fence_rows.failed(conn):
         text = f"{run.label!r} ({run.chain_id}) on {run.minion}: {wait_rows.fence_text(run)}"
-        advice = f"cure that; at once: catena run {run.minion} mgractionchains.clean"
+        advice = f"cure that; at once: {by_hand(CLEAN, run.minion)}"
         yield Finding(_PART, Level.warning, f"chain {text}", advice)
 
 
 def _open(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield the runs that wait for a minion that is away, or on which nobody works."""
-    query = sa.select(MINIONS.c.id, MINIONS.c.up, MINIONS.c.last_seen)
-    known = {row.id: row for row in conn.execute(query)}
+    """Yield the runs that wait for a disconnected minion, or on which no job works."""
+    known = finding_rows.presences(conn)
     for run in rows.open_runs(conn):
         if run.over_ssh:
             continue
@@ -124,10 +132,12 @@ def _open(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 def _hanging(conn: sa.Connection, run: ChainMinion, what: str, show: str) -> Iterator[Finding]:
     """Yield a run that waits for a boundary, or for a resume that nobody has ordered."""
-    if run_jobs.is_open(conn, run.jid, run.minion):
+    if run_job_rows.is_open(conn, run.jid, run.minion):
         return
-    jobs = run_jobs.open_jobs(conn, run.minion)
-    if run_jobs.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
+    if pauses.on(pauses.of_run(conn, run.run), run.minion):
+        return
+    jobs = run_job_rows.open_jobs(conn, run.minion)
+    if run_job_rows.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
         return
     executions = rows.executions(conn, run.run, run.minion)
     picked = [e for e in executions if e.picked_up and e.state == ExecutionState.RUNNING.value]
@@ -137,9 +147,7 @@ def _hanging(conn: sa.Connection, run: ChainMinion, what: str, show: str) -> Ite
         yield Finding(_PART, Level.note, text, show)
         return
     text = f"{what} hangs: no job works on it; it is given up after an hour of silence"
-    advice = (
-        f"catena run {run.minion} mgractionchains.resume, or: catena chain cancel {run.chain_id}"
-    )
+    advice = f"{by_hand(RESUME, run.minion)}, or: catena chain cancel {run.chain_id}"
     yield Finding(_PART, Level.warning, text, advice)
 
 

@@ -6,7 +6,6 @@ wait for it; it joins with a job of its own, in the same run of the chain.
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
@@ -16,9 +15,11 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.master.chains import claims, decide, dispatch, rows
 from catena.master.chains.claims import Draft
-from catena.master.chains.dependencies import ChainParts, KnownHost
-from catena.master.chains.dispatch import Rendering
+from catena.master.chains.dependencies import ChainParts
+from catena.master.chains.dispatch import RenderedDraft
 from catena.master.chains.ledger import ChainLedger
+from catena.master.executions import due
+from catena.master.executions.ssh_hosts import KnownHost
 from catena.master.jobs.model import Submitted
 
 _NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"
@@ -45,7 +46,7 @@ def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:
 async def _join(parts: ChainParts, chain_id: int, minions: list[str]) -> None:
     whole = await dispatch.current_draft(parts, chain_id)
     found = replace(whole, plans={name: whole.plans[name] for name in minions})
-    rendering = await asyncio.to_thread(dispatch.render_all, found, parts.rules.agent_packages)
+    rendering = await dispatch.render(parts, found)
     for minion, text in {**rendering.refused, **await _given_up(parts, found, rendering)}.items():
         await parts.change(partial(_fail, found, minion, text))
     for minion in rendering.chains:
@@ -54,12 +55,12 @@ async def _join(parts: ChainParts, chain_id: int, minions: list[str]) -> None:
     await parts.ssh.look_at(rendering.awaited)
 
 
-async def _given_up(parts: ChainParts, found: Draft, rendering: Rendering) -> dict[str, str]:
+async def _given_up(parts: ChainParts, found: Draft, rendering: RenderedDraft) -> dict[str, str]:
     """Return hosts that can't be used, or were not reached in time, and why."""
     known = await parts.store.read(lambda conn: parts.ssh.known(conn, rendering.awaited))
     late = parts.rules.due.late_seconds
     row = found.row
-    over = decide.waited_since(row.due or 0.0, row.scheduled, parts.clocks.read()) > late
+    over = due.waited_since(row.due or 0.0, row.scheduled, parts.clocks.read()) > late
     given_up = {}
     for name in rendering.awaited:
         host = known.get(name, KnownHost())
@@ -77,7 +78,7 @@ def _fail(found: Draft, minion: str, text: str, ledger: ChainLedger) -> None:
     ledger.settle(found.row.id, (minion,))
 
 
-async def _start(parts: ChainParts, found: Draft, rendering: Rendering, minion: str) -> None:
+async def _start(parts: ChainParts, found: Draft, rendering: RenderedDraft, minion: str) -> None:
     failpoints.hit("visit.join")
     await dispatch.expose(parts, found, rendering)
 

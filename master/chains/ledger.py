@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import sqlalchemy as sa
-
 from catena.core import events
 from catena.core.errors import InvalidStateError
 from catena.core.fsm import Actor
 from catena.core.records import encode
-from catena.master.chains import decide, rows
+from catena.master.chains import decide, ledger_rows, rows
 from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.lifecycle import (
     ACTIVE_CHAINS,
@@ -33,35 +31,23 @@ from catena.master.chains.lifecycle import (
     MinionState,
 )
 from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord, Chunk
-from catena.master.executions.ledger import TEXT_LIMIT, ConflictError, Ledger, LifeCycle
+from catena.master.executions import pauses
+from catena.master.executions import rows as execution_rows
+from catena.master.executions.ledger import (
+    EXECUTION_CYCLE,
+    TEXT_LIMIT,
+    ConflictError,
+    Ledger,
+    LifeCycle,
+)
 from catena.master.executions.lifecycle import EXECUTION, ExecutionEvent, ExecutionState, status
 from catena.master.executions.model import Movable
-from catena.master.store.chain_tables import CHAIN_EXECUTIONS, CHAIN_MINIONS, CHAINS, CHUNKS
-from catena.master.store.execution_tables import EXECUTIONS, RUNS
-from catena.master.store.fast.many_rows import ManyRows
+from catena.master.store.chain_tables import CHAIN_MINIONS, CHUNKS
+from catena.master.store.execution_tables import RUNS
 
 CHAIN_CYCLE = LifeCycle("run", RUNS, CHAIN, STATUSES)
-EXECUTION_CYCLE = LifeCycle(
-    "execution", EXECUTIONS, EXECUTION, {state: state.value for state in ExecutionState}
-)
 MINION_CYCLE = LifeCycle("chain_minion", CHAIN_MINIONS, MINION)
 CHUNK_CYCLE = LifeCycle("chain_chunk", CHUNKS, CHUNK)
-
-_PLACES = ManyRows(
-    sa.insert(CHAIN_EXECUTIONS), ("execution", "chunk", "boundary", "delay_seconds")
-)
-_PICK_UP = ManyRows(
-    sa.update(CHAIN_EXECUTIONS)
-    .where(CHAIN_EXECUTIONS.c.execution == sa.bindparam("b_execution"))
-    .values(
-        picked_up=sa.bindparam("b_wall"),
-        picked_mono=sa.bindparam("b_mono"),
-        picked_host_boot=sa.bindparam("b_host_boot"),
-        picked_host=sa.bindparam("b_host"),
-        boot_id=sa.bindparam("b_boot"),
-    ),
-    ("b_wall", "b_mono", "b_host_boot", "b_host", "b_boot", "b_execution"),
-)
 
 COMMENT_LIMIT = TEXT_LIMIT
 CHANGES_LIMIT = 1024 * 1024
@@ -129,11 +115,12 @@ class ChainLedger(Ledger):
         if not CHAIN.allows(source, event):
             raise InvalidStateError(_not_now(row, source, event))
         values["reason"] = reason
-        if CHAIN.next(source, event) in ENDED_CHAINS:
+        if CHAIN.next(source, event, actor or self.actor) in ENDED_CHAINS:
             values["ended"] = self.now.wall
+            pauses.lift(self.conn, row.subject.id)
         if event is ChainEvent.dispatch:
             values["started"] = self.now.wall
-            self._set(row, dispatched=True)
+            ledger_rows.mark_dispatched(self.conn, row.id)
         target = self.move(CHAIN_CYCLE, row.subject, event, reason, actor=actor, values=values)
         self._tell_chain(row, event, target, row.epoch, reason)
         return target
@@ -196,16 +183,10 @@ class ChainLedger(Ledger):
             "ended": self.now.wall if state in ENDED_CHAINS else None,
             **times,
         }
-        key = self.conn.execute(sa.insert(RUNS).values(values)).inserted_primary_key
-        assert key is not None
-        rule = CHAINS.c.run.is_(None) if row.run is None else CHAINS.c.run == row.run
-        update = sa.update(CHAINS).where(CHAINS.c.id == row.id, rule).values(run=key[0])
-        if self.conn.execute(update).rowcount != 1:
+        run = execution_rows.insert_run(self.conn, values)
+        if not ledger_rows.replace_run(self.conn, row, run):
             raise ConflictError
-        return int(key[0])
-
-    def _set(self, row: ChainRecord, **values: Any) -> None:
-        self.conn.execute(sa.update(CHAINS).where(CHAINS.c.id == row.id).values(values))
+        return run
 
     def _tell_chain(
         self, row: ChainRecord, event: ChainEvent, target: ChainState, epoch: int, reason: str
@@ -334,12 +315,11 @@ class ChainLedger(Ledger):
             event = ExecutionEvent.pick_up
         values = self._values_of(row, change)
         ended = values.pop("ended", 0.0)
-        if EXECUTION.is_final(EXECUTION.next(source, event)):
+        if EXECUTION.is_final(EXECUTION.next(source, event, self.actor)):
             values["ended"] = ended or self.now.wall
         target = self.move(EXECUTION_CYCLE, row.subject, event, change.reason, values=values)
         if change.picked_up:
-            now = self.now
-            _PICK_UP.run(self.conn, [(now.wall, now.mono, now.boot, now.host, boot, row.id)])
+            ledger_rows.pick_up(self.conn, row.id, self.now, boot)
         self._tell_execution(row, event.value, target, values)
 
     def _values_of(self, row: ChainExecution, change: Change) -> dict[str, Any]:
@@ -366,8 +346,7 @@ class ChainLedger(Ledger):
         values.pop("ended", None)
         if row.started is not None:
             values.pop("started", None)
-        rule = (EXECUTIONS.c.id == row.id) & EXECUTIONS.c.changes.is_(None)
-        self.conn.execute(sa.update(EXECUTIONS).where(rule).values(values))
+        ledger_rows.fill(self.conn, row.id, values)
 
     def _tell_execution(
         self, row: ChainExecution, event: str, target: ExecutionState, values: dict[str, Any]
@@ -420,7 +399,7 @@ class ChainLedger(Ledger):
         """
         placed = [each for shipped in shipments for each in shipped.placed]
         places = [(each.id, *each.place) for each in placed]
-        _PLACES.run(self.conn, places)
+        ledger_rows.insert_places(self.conn, places)
         waits, event = ExecutionState.PENDING_SCHEDULE, ExecutionEvent.dispatch
         self.move_all(EXECUTION_CYCLE, [each.id for each in placed], waits, event)
         self.move_all(CHUNK_CYCLE, chunks, ChunkState.rendered, ChunkEvent.ship)
@@ -429,7 +408,7 @@ class ChainLedger(Ledger):
 
     def _tell_shipment(self, chain: ChainRecord, shipped: Shipment) -> None:
         event = ExecutionEvent.dispatch
-        state = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, event)
+        state = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, event, Actor.system)
         data = {
             "chain": chain.id,
             "minion": shipped.minion,

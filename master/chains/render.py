@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from catena.core.chain_calls import CLEAN, NEXT
 from catena.core.errors import UsageError
 from catena.core.ids import machine_id
 from catena.core.job import ActionManifest, Boundary, ChainManifest, ChunkManifest
@@ -36,12 +37,12 @@ _RUN = "mgrcompat.module_run"
 
 
 class UnrenderableError(UsageError):
-    """The chain can't be rendered for a minion."""
+    """The chain cannot be rendered for a minion."""
 
 
 @dataclass(frozen=True)
 class PlannedAction:
-    """An action with its number; the order is that of the sequence it stands in."""
+    """An action with its number; the order is that of the enclosing sequence."""
 
     id: int
     plan: ActionPlan
@@ -49,7 +50,7 @@ class PlannedAction:
 
 @dataclass(frozen=True)
 class ChainPlan:
-    """What is rendered: one chain for one minion."""
+    """The input of rendering: one chain for one minion."""
 
     chain_id: int
     machine_id: str
@@ -57,9 +58,9 @@ class ChainPlan:
     #: Packages whose upgrade replaces the running agent (setting agent_packages).
     agent_packages: Sequence[str] = ()
     epoch: int = 1
-    #: The host is reached over SSH: chunks end at reboots only, there is no agent to replace.
+    #: The host is reached by SSH: chunks end at reboots only, since there is no agent to replace.
     agentless: bool = False
-    #: The host changes a snapshot of its root: a reboot is an argument of the chunk's last state.
+    #: Actions change a snapshot of the root: a reboot is an argument of the chunk's last state.
     transactional: bool = False
 
 
@@ -75,7 +76,7 @@ class ChunkText:
 
 @dataclass(frozen=True)
 class RenderedChain:
-    """The chunk files of one minion and what it must know beside them."""
+    """The chunk files of one minion, and the data that it needs in addition."""
 
     chunks: tuple[ChunkText, ...]
     manifest: ChainManifest
@@ -145,7 +146,7 @@ def upgrades_agent(plan: ActionPlan, agent_packages: Sequence[str]) -> bool:
 
 
 def _is_agent(entry: Sequence[str], agent_packages: Sequence[str]) -> bool:
-    # The name may still carry an architecture that both rpm and dpkg have: catena:s390x.
+    # The name may still contain an architecture known to both rpm and dpkg: catena:s390x.
     return entry[0].partition(":")[0] in agent_packages
 
 
@@ -181,9 +182,9 @@ def _some(**values: Any) -> dict[str, Any]:
 
 
 def _shipped(action: PlannedAction) -> tuple[str | list[str], dict[str, Any]]:
-    """Return the shipped SLS and the pillar, keys sorted, that an action applies.
+    """Return the SLS shipped with catena and the pillar, keys sorted, that an action applies.
 
-    The reference names remote commands as text, and packages as a list of one.
+    As in the reference, the SLS of remote commands is text, and that of packages a list of one.
     """
     plan, data = action.plan, action.plan.data
     if plan.type is ActionType.script:
@@ -229,7 +230,7 @@ class _Chunk:
 
 
 class _Writer:
-    """The chunks of one chain as they grow."""
+    """The chunks of one chain while they are written."""
 
     def __init__(self, plan: ChainPlan) -> None:
         self._plan = plan
@@ -240,7 +241,7 @@ class _Writer:
         if action.plan.type is ActionType.reboot and self._plan.transactional:
             self._schedule_reboot(action, following)
             return
-        # A package in a snapshot replaces no running agent: the next boot does.
+        # A package in a snapshot does not replace the running agent; the next boot does.
         packages = () if self._plan.transactional else self._plan.agent_packages
         if upgrades_agent(action.plan, packages) and not self._plan.agentless:
             self._upgrade(action, following)
@@ -270,19 +271,19 @@ class _Writer:
             self._end(Boundary.reboot)
             return
         args = {"actionchain_id": self._plan.chain_id, **reboot}
-        chunk.put(SCHEDULE_NEXT, module_run("mgractionchains.clean", args, **chunk.requires()))
+        chunk.put(SCHEDULE_NEXT, module_run(CLEAN, args, **chunk.requires()))
         self._end(Boundary.none)
 
     def _upgrade(self, action: PlannedAction, following: PlannedAction | None) -> None:
         before = self._chunk.last
         self._schedule_next(following)
-        # Both the scheduling and the upgrade require what stood before them, not each other: a
-        # failed upgrade takes the resume file away again.
+        # Both the scheduling and the upgrade require the preceding state, not each other, because
+        # a failed upgrade removes the resume file.
         self._chunk.last = before
         ident = self._put_action(action)
         self._chunk.put(
             CLEAN_IF_FAILED,
-            module_run("mgractionchains.clean", {}, onfail=("mgrcompat", ident)),
+            module_run(CLEAN, {}, onfail=("mgrcompat", ident)),
         )
         self._chunk.put(
             FORCE_RESTART,
@@ -329,7 +330,7 @@ class _Writer:
         if following is not None:
             args["next_action_id"] = following.id
         args.update(reboot or {})
-        declaration = module_run("mgractionchains.next", args, **self._chunk.requires())
+        declaration = module_run(NEXT, args, **self._chunk.requires())
         self._chunk.put(SCHEDULE_NEXT, declaration)
 
     def _end(self, boundary: Boundary) -> None:

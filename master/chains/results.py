@@ -7,10 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.client.replies.jobs import JobOutputItem
+from catena.core import events
+from catena.core.chain_calls import CLEAN, RESUME, START
 from catena.core.fsm import Actor
 from catena.core.job import Boundary, JobProgress, JobReturn
 from catena.core.run_ref import RunRef
-from catena.master.chains import decide, fence_rows, returned, rows, run_jobs
+from catena.master.chains import decide, fence_rows, result_rows, returned, rows, run_job_rows
 from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
@@ -22,22 +25,21 @@ from catena.master.chains.lifecycle import (
 )
 from catena.master.chains.model import ChainExecution, ChainMinion
 from catena.master.chains.returned import ChainResult
-from catena.master.chains.run_jobs import CLEAN, RESUME, START, RunJob
+from catena.master.chains.run_job_rows import ChainJob, run_of
 from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
+from catena.master.executions.model import EventItem
+from catena.master.executions.watch import OutputWatchers
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.jobs.delivery import Delivery
-from catena.master.jobs.model import EventItem
 from catena.master.process.clocks import HostClocks
-from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.master.store.database import after_commit
-from catena.master.store.tables import JOBS, MINIONS
 
 #: Above every id that a store counts up to.
 ID_LIMIT = 2**63
 
 
 class ChainResults:
-    """The observer of jobs that makes chains advance (`job_model.ReturnObserver`).
+    """The observer of jobs that makes chains advance (`executions.engine.JobObserver`).
 
     A minion can move only executions of its own runs, whatever its return claims, and only those
     of the newest run: the word of an older one is kept as late.
@@ -46,11 +48,18 @@ class ChainResults:
         clocks: of this host.
         wake: called in the loop once a transaction is durable that may have left work for the
             scheduler.
+        watchers: get what the jobs of chains print.
     """
 
-    def __init__(self, clocks: HostClocks, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        clocks: HostClocks,
+        wake: Callable[[], None] = lambda: None,
+        watchers: OutputWatchers | None = None,
+    ) -> None:
         self._clocks = clocks
         self._wake = wake
+        self._watchers = watchers or OutputWatchers()
 
     # -- returns -------------------------------------------------------------------------------
 
@@ -86,7 +95,7 @@ class ChainResults:
         for ref in returned.given_up(ret):
             run = rows.run_of(ledger.conn, ref, minion)
             if run is not None and run.open:
-                text = f"given up on the minion by mgractionchains.clean (job {ret.jid})"
+                text = f"given up on the minion by {CLEAN} (job {ret.jid})"
                 found = rows.executions(ledger.conn, run.run, minion)
                 ledger.apply(found, decide.cancel_open([rows.fact(e) for e in found], text))
                 ledger.settle(run.chain_id, (minion,))
@@ -107,19 +116,19 @@ class ChainResults:
         if not runs:
             # Of most agents that start: nothing else of the job needs to be known.
             return
-        ref = run_jobs.run_of_return(ledger.conn, ret, minion) or returned.named(ret)
-        if ref is None and (ret.value or run_jobs.names_something(ledger.conn, ret.jid)):
+        ref = run_job_rows.run_of_return(ledger.conn, ret, minion) or returned.named(ret)
+        if ref is None and (ret.value or run_job_rows.names_something(ledger.conn, ret.jid)):
             # It is about one run, and does not say clearly which: no other is disowned by it.
             return
-        jobs = run_jobs.open_jobs(ledger.conn, minion)
+        jobs = run_job_rows.open_jobs(ledger.conn, minion)
         for run in runs:
             mine = RunRef(run.chain_id, run.epoch)
-            if ref not in (None, mine) or run_jobs.is_worked_on(mine, jobs):
+            if ref not in (None, mine) or run_job_rows.is_worked_on(mine, jobs):
                 continue
             facts = [rows.fact(row) for row in rows.executions(ledger.conn, run.run, minion)]
             # One that waits for its last reboot needs no resume.
             if _is_current(run, ret.jid) and any(f.is_open and not f.picked_up for f in facts):
-                _set(ledger.conn, run, disowned=f"{minion}: {disowned}")
+                result_rows.set_run(ledger.conn, run, disowned=f"{minion}: {disowned}")
 
     def _take(
         self, ledger: ChainLedger, run: ChainMinion, result: ChainResult, ret: JobReturn
@@ -130,7 +139,7 @@ class ChainResults:
         _own(ledger.conn, run)
         found = rows.executions(ledger.conn, run.run, run.minion)
         known = frozenset(row.action_id for row in found)
-        now = _boot_of(ledger.conn, run.minion) or run.boot_id
+        now = result_rows.boot_of(ledger.conn, run.minion) or run.boot_id
         boot = getattr(ret, "boot_id", "") or now
         report = result.report(known, boot, now)
         self._begin_chain(ledger, run.chain_id)
@@ -163,15 +172,15 @@ class ChainResults:
         them.
         """
         conn = ledger.conn
-        ref = run_jobs.run_of_return(conn, ret, minion)
+        ref = run_job_rows.run_of_return(conn, ret, minion)
         if ref is not None:
             run = rows.run_of(conn, ref, minion)
             failed = [run] if run is not None else []
-        elif run_jobs.names_something(conn, ret.jid):
+        elif run_job_rows.names_something(conn, ret.jid):
             # Of a person, with arguments that make no sense.
             return
         else:
-            jobs = run_jobs.open_jobs(conn, minion)
+            jobs = run_job_rows.open_jobs(conn, minion)
             failed = [run for run in rows.open_runs(conn, minion) if _waits_idle(conn, run, jobs)]
         if len(failed) != 1:
             return
@@ -233,7 +242,7 @@ class ChainResults:
         self._begin_chain(ledger, chain_id)
         facts = [rows.fact(each) for each in found]
         changes = [*decide.prove_by_progress(facts, change), change]
-        ledger.report(run, found, changes, _boot_of(conn, minion) or run.boot_id)
+        ledger.report(run, found, changes, result_rows.boot_of(conn, minion) or run.boot_id)
         if change.event is not ExecutionEvent.begin:
             ledger.settle(chain_id, (minion,))
         return ledger.events
@@ -243,37 +252,47 @@ class ChainResults:
         if chain.state == ChainState.dispatched.value:
             ledger.move_chain(chain, ChainEvent.start)
 
+    # -- output --------------------------------------------------------------------------------
+
+    def on_output(self, conn: sa.Connection, jid: str, item: JobOutputItem) -> None:
+        """A job printed something: pass it to those who watch its chain."""
+        run = run_of(conn, jid, item.minion) if self._watchers.are_there else None
+        if run is not None:
+            tag = events.chain(run.chain_id, "*")
+            after_commit(conn, lambda: self._watchers.publish(tag, item))
+
     # -- deliveries ----------------------------------------------------------------------------
 
     def on_delivery(
-        self, conn: sa.Connection, minion: str, jid: str, state: Delivery, detail: str
+        self, conn: sa.Connection, minion: str, jid: str, state: str, detail: str
     ) -> Sequence[EventItem]:
         """A delivery moved: where it ended without a return, so did the run on that minion."""
-        if state is Delivery.done or not DELIVERY.is_final(state):
+        ended = Delivery(state)
+        if ended is Delivery.done or not DELIVERY.is_final(ended):
             return ()
         ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
-        why = detail or state.value
+        why = detail or state
         if fence_rows.undelivered(ledger, minion, jid, why):
             after_commit(conn, self._wake)
             return ()
         run = rows.run_by_jid(conn, jid, minion)
-        if run is None and state is Delivery.cancelled:
+        if run is None and ended is Delivery.cancelled:
             run = _resumed_by(conn, jid, minion)
         if run is None or not run.open:
             return ()
         found = rows.executions(conn, run.run, minion)
         facts = [rows.fact(row) for row in found]
-        if state is Delivery.lost:
+        if ended is Delivery.lost:
             # The reference's words first: tools look for them.
             why = f"{decide.NO_RETURN} ({detail})" if detail else decide.NO_RETURN
             changes = decide.lose_open(facts, why)
-        elif state is Delivery.cancelled:
+        elif ended is Delivery.cancelled:
             changes = decide.cancel_open(facts, detail)
             if run.jid != jid:
                 # Its resume was called off, and it still waits there.
                 ledger.fence(run)
         else:
-            changes = decide.fail_open(facts, detail or state.value)
+            changes = decide.fail_open(facts, detail or state)
         ledger.apply(found, changes)
         ledger.settle(run.chain_id, (run.minion,))
         after_commit(conn, self._wake)
@@ -298,11 +317,11 @@ class ChainResults:
         ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         if waits is not None:
             fence_rows.forget(ledger, waits, minion)
-        boot_id = _boot_of(conn, minion) or boot_id
+        boot_id = result_rows.boot_of(conn, minion) or boot_id
         if not boot_id:
             return ()
         for run in rows.open_runs(conn, minion):
-            _set(conn, run, boot_id=boot_id[:64])
+            result_rows.set_run(conn, run, boot_id=boot_id[:64])
             found = rows.executions(conn, run.run, minion)
             changes = decide.prove_boot([rows.fact(row) for row in found], boot_id)
             if changes:
@@ -328,35 +347,24 @@ def _is_current(run: ChainMinion, jid: str, epoch: Any = None) -> bool:
 def _own(conn: sa.Connection, run: ChainMinion) -> None:
     """Note that a minion knows a run that it disowned before: its word was on the way."""
     if run.disowned:
-        _set(conn, run, disowned="")
-
-
-def _set(conn: sa.Connection, run: ChainMinion, **values: Any) -> None:
-    rule = CHAIN_MINIONS.c.id == run.id
-    conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(values))
+        result_rows.set_run(conn, run, disowned="")
 
 
 def _resumed_by(conn: sa.Connection, jid: str, minion: str) -> ChainMinion | None:
     """Return the run that job *jid* resumes, where it is a resume and says which."""
-    if conn.execute(sa.select(JOBS.c.fun).where(JOBS.c.jid == jid)).scalar() != RESUME:
+    if result_rows.function_of(conn, jid) != RESUME:
         return None
-    ref = run_jobs.run_of(conn, jid, minion)
+    ref = run_job_rows.run_of(conn, jid, minion)
     return rows.run_of(conn, ref, minion) if ref is not None else None
 
 
-def _waits_idle(conn: sa.Connection, run: ChainMinion, jobs: Sequence[RunJob]) -> bool:
+def _waits_idle(conn: sa.Connection, run: ChainMinion, jobs: Sequence[ChainJob]) -> bool:
     """Return whether a run has begun, and no job works on it that says so."""
     if RunRef(run.chain_id, run.epoch) in {job.run for job in jobs}:
         return False
     found = rows.executions(conn, run.run, run.minion)
     begun = (ExecutionState.DONE, ExecutionState.RUNNING)
     return any(rows.fact(row).state in begun for row in found)
-
-
-def _boot_of(conn: sa.Connection, minion: str) -> str:
-    """Return the boot of a minion's last Hello, which came before all that it says after it."""
-    query = sa.select(MINIONS.c.boot_id).where(MINIONS.c.id == minion)
-    return str(conn.execute(query).scalar() or "")
 
 
 def _change_of(row: ChainExecution, progress: JobProgress) -> Change | None:

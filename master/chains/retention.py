@@ -1,4 +1,4 @@
-"""How long archived chains are kept, and which jobs a chain that is under way needs."""
+"""Retention of archived chains, and of the jobs that open runs need."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
-from catena.master.chains import cleanup, rows
+from catena.master.chains import cleanup_rows
 from catena.master.process.retention import Before, Retention
-from catena.master.store.chain_tables import CHAIN_MINIONS, CHAINS
-from catena.master.store.execution_tables import RUNS
 
-#: Rows that one transaction drops.
+#: Maximum number of rows deleted in one transaction.
 BATCH = 20
-
-#: Jobs of open runs: a chain that is under way may still be asked what they returned.
-JOBS_IN_USE = sa.select(CHAIN_MINIONS.c.jid).where(rows.OPEN_RUNS)
 
 
 def _before(settings: MasterSettings, now: float) -> float:
@@ -25,10 +20,8 @@ def _before(settings: MasterSettings, now: float) -> float:
 
 
 def _drop(conn: sa.Connection, before: Before) -> Mapping[str, int]:
-    rule = (CHAINS.c.archived == sa.true()) & (RUNS.c.ended < before["chains"])
-    old = sa.select(CHAINS.c.id).join(RUNS, RUNS.c.id == CHAINS.c.run).where(rule)
-    found = conn.execute(old.order_by(RUNS.c.ended).limit(BATCH)).scalars().all()
-    cleanup.forget(conn, found)
+    found = cleanup_rows.archived(conn, before["chains"], BATCH)
+    cleanup_rows.forget(conn, found)
     return {"chains": len(found)}
 
 

@@ -37,10 +37,10 @@ from catena.master.store.chain_tables import (
     ENTRIES,
     LIVE,
 )
-from catena.master.store.execution_tables import EXECUTIONS, RUNS
+from catena.master.store.execution_tables import EXECUTIONS, HISTORY, RUNS
 from catena.master.store.fast.lookup import Lookup
 from catena.master.store.lists import padded, slices
-from catena.master.store.metadata import Packed
+from catena.master.store.metadata import MessagePackType
 
 #: The name of this engine in the tables that all share.
 ENGINE = "chains"
@@ -131,6 +131,12 @@ def listed(conn: sa.Connection, limit: int, *, archived: bool) -> list[ChainReco
     return chains(conn, query)
 
 
+def due_by(conn: sa.Connection, at: float) -> list[ChainRecord]:
+    """Return the scheduled chains that were due by *at*, in seconds since the epoch."""
+    rule = (RUNS.c.state == ChainState.scheduled.value) & (RUNS.c.due <= at)
+    return chains(conn, RUNNING_CHAINS.where(rule).order_by(RUNS.c.id))
+
+
 # -- entries -----------------------------------------------------------------------------------
 
 
@@ -167,7 +173,7 @@ def entries(conn: sa.Connection, chain_id: int, minion: str = "") -> list[Entry]
     Actions that are alike, as those of a fleet are, share one plan.
     """
     query = _ENTRIES_OF if minion else _ENTRIES
-    unpacked = partial(Packed().process_result_value, dialect=conn.dialect)
+    unpacked = partial(MessagePackType().process_result_value, dialect=conn.dialect)
     plans: dict[tuple[str, bytes, str], ActionPlan] = {}
     found = []
     asked = {"b_chain": chain_id, **({"b_minion": minion} if minion else {})}
@@ -318,14 +324,19 @@ def has_open(conn: sa.Connection, run: int | None, minion: str = "") -> bool:
     return found.first() is not None
 
 
+#: Members by value: calling the enumeration takes five times as long, and a fleet has thousands.
+_STATES = {state.value: state for state in ExecutionState}
+_BOUNDARIES = {boundary.value: boundary for boundary in Boundary}
+
+
 def fact(row: ChainExecution) -> ExecutionFact:
     """Return an execution as the decisions see it."""
     return ExecutionFact(
         action_id=row.action_id,
         sort_order=row.sort_order,
-        state=ExecutionState(row.state),
+        state=_STATES[row.state],
         chunk=row.chunk,
-        waits_for=Boundary(row.waits_for),
+        waits_for=_BOUNDARIES[row.waits_for],
         picked_up=row.picked_up is not None,
         boot_id=row.boot_id,
     )
@@ -359,6 +370,16 @@ def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> N
         }
         rule = CHAIN_EXECUTIONS.c.execution == row.id
         conn.execute(sa.update(CHAIN_EXECUTIONS).where(rule).values(values))
+
+
+def last_noted(conn: sa.Connection, found: list[ChainExecution]) -> int:
+    """Return the newest row of history of the executions of a run on a minion."""
+    query = sa.select(sa.func.max(HISTORY.c.id)).where(
+        HISTORY.c.run == found[0].run if found else sa.false(),
+        HISTORY.c.subject == "execution",
+        HISTORY.c.subject_id.in_(padded(row.id for row in found)),
+    )
+    return int(conn.execute(query).scalar() or 0)
 
 
 # -- runs on minions ---------------------------------------------------------------------------
@@ -481,6 +502,13 @@ _PENDING = MINION_ROWS.where(LIVE, CHAIN_MINIONS.c.state == MinionState.pending.
 def pending(conn: sa.Connection) -> list[ChainMinion]:
     """Return the hosts that join a chain once they were looked at."""
     return minion_runs(conn, _PENDING)
+
+
+def pending_since(conn: sa.Connection, at: float) -> list[ChainMinion]:
+    """Return the hosts that have yet to join an open run of a chain that was due by *at*."""
+    due = sa.select(RUNS.c.id).where(RUNS.c.due <= at, RUNS.c.ended.is_(None))
+    early = set(conn.execute(due).scalars())
+    return [run for run in pending(conn) if run.run in early]
 
 
 # -- chunks ------------------------------------------------------------------------------------

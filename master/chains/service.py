@@ -9,10 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 
+from catena.client.replies.chains import (
+    ChainAdded,
+    ChainChunk,
+    ChainDeleted,
+    ChainEdited,
+    ChainEventItem,
+    ChainItem,
+    ChainLine,
+    ChainMade,
+    ChainMoved,
+    ChainOutputItem,
+    ChainPreview,
+    ChainRemoved,
+    ChainRendering,
+    ChainView,
+    ChainViewItem,
+)
+from catena.client.replies.jobs import JobOutputItem
 from catena.client.requests.chains import (
     ChainAction,
     ChainAdd,
@@ -21,21 +38,27 @@ from catena.client.requests.chains import (
     ChainEdit,
     ChainList,
     ChainMove,
+    ChainPause,
     ChainRef,
     ChainRemoveEntry,
     ChainResolve,
     ChainSchedule,
 )
-from catena.core import ids
+from catena.core import events, ids
+from catena.core.chain_calls import CLEAN, by_hand
 from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError, UsageError
+from catena.core.events import Event
+from catena.core.frozen import fields
 from catena.core.job import FunctionCall
-from catena.core.records import decode, encode
+from catena.core.records import decode
 from catena.master.chains import (
     actions,
-    cleanup,
+    cleanup_rows,
     dispatch,
+    draft_rows,
     drafts,
     fence_rows,
+    pauses,
     retry,
     rows,
     view_rows,
@@ -55,8 +78,8 @@ from catena.master.chains.preview import preview
 from catena.master.chains.render import PlannedAction
 from catena.master.executions import approvals
 from catena.master.executions.lifecycle import ExecutionEvent
+from catena.master.executions.watch import WatchedRun, watch
 from catena.master.jobs.model import JobRequest
-from catena.master.store.chain_tables import ACTIONS
 
 #: A time that lies further back than this was meant otherwise.
 PAST_SECONDS = 60
@@ -72,14 +95,14 @@ _NOT_SEEN = "it was not looked at yet; its machine id is part of its chunks' nam
 
 
 class ChainService:
-    """What a client may ask of chains; every answer is plain data."""
+    """What a client may ask of chains; every answer is a record."""
 
     def __init__(self, parts: ChainParts) -> None:
         self._parts = parts
 
     # -- drafts --------------------------------------------------------------------------------
 
-    async def create(self, request: ChainCreate, user: str) -> dict[str, Any]:
+    async def create(self, request: ChainCreate, user: str) -> ChainMade:
         """Make an empty chain.
 
         Raises:
@@ -87,72 +110,70 @@ class ChainService:
         """
         label = ids.label(request.label)
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
-            return {"id": drafts.create(ledger, label, request.again), "label": label}
+        def run(ledger: ChainLedger) -> ChainMade:
+            return ChainMade(drafts.create(ledger, label, request.again), label)
 
         return await self._parts.change(run, user)
 
-    async def add(self, request: ChainAdd, user: str) -> dict[str, Any]:
+    async def add(self, request: ChainAdd, user: str) -> ChainAdded:
         """Append an action for every minion of a target; all get the same sort order."""
         step = await self._step(request.action, request.tgt, request.tgt_type)
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainAdded:
             row = drafts.editable(ledger.conn, request.label)
             return drafts.append(ledger, row, [step])[0]
 
         return await self._parts.change(run, user)
 
-    async def edit(self, request: ChainEdit, user: str) -> dict[str, Any]:
+    async def edit(self, request: ChainEdit, user: str) -> ChainEdited:
         """Replace the action of all entries at a sort order; their action ids stay."""
         plan = actions.check(request.action)
         await self._keep_uploads(plan)
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainEdited:
             row = drafts.editable(ledger.conn, request.label)
-            found = drafts.entries_at(ledger.conn, row, request.sort_order)
+            found = draft_rows.entries_at(ledger.conn, row, request.sort_order)
             values = {"kind": plan.type.value, "data": plan.stored(), "repeat": plan.repeat.value}
-            rule = ACTIONS.c.id.in_([entry.action_id for entry in found])
-            ledger.conn.execute(sa.update(ACTIONS).where(rule).values(values))
+            draft_rows.replace_actions(ledger.conn, found, values)
             ledger.note_chain(row, "edited", f"{request.sort_order}: {actions.title(plan)}")
-            return {"sort_order": request.sort_order, "actions": len(found)}
+            return ChainEdited(request.sort_order, len(found))
 
         return await self._parts.change(run, user)
 
-    async def move(self, request: ChainMove, user: str) -> dict[str, Any]:
+    async def move(self, request: ChainMove, user: str) -> ChainMoved:
         """Move the entries at one sort order to another; the others close up."""
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainMoved:
             row = drafts.editable(ledger.conn, request.label)
-            drafts.entries_at(ledger.conn, row, request.sort_order)
-            orders = drafts.orders(ledger.conn, row)
+            draft_rows.entries_at(ledger.conn, row, request.sort_order)
+            orders = draft_rows.orders(ledger.conn, row)
             if not 0 <= request.to < len(orders):
                 raise UsageError(f"the chain's sort orders go from 0 to {len(orders) - 1}")
             orders.remove(request.sort_order)
             orders.insert(request.to, request.sort_order)
-            drafts.reorder(ledger.conn, row, orders)
+            draft_rows.reorder(ledger.conn, row, orders)
             ledger.note_chain(row, "moved", f"{request.sort_order} to {request.to}")
-            return {"sort_order": request.to}
+            return ChainMoved(request.to)
 
         return await self._parts.change(run, user)
 
-    async def remove_entry(self, request: ChainRemoveEntry, user: str) -> dict[str, Any]:
+    async def remove_entry(self, request: ChainRemoveEntry, user: str) -> ChainRemoved:
         """Remove the entries at a sort order, for all minions or some; the others close up."""
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainRemoved:
             row = drafts.editable(ledger.conn, request.label)
-            found = drafts.entries_at(ledger.conn, row, request.sort_order)
+            found = draft_rows.entries_at(ledger.conn, row, request.sort_order)
             gone = [e for e in found if not request.minions or e.minion in request.minions]
             if not gone:
                 raise NotFoundError(f"none of these minions has an action {request.sort_order}")
-            rule = ACTIONS.c.id.in_([entry.action_id for entry in gone])
-            ledger.conn.execute(sa.delete(ACTIONS).where(rule))
-            drafts.reorder(ledger.conn, row, drafts.orders(ledger.conn, row))
+            draft_rows.remove(ledger.conn, gone)
+            draft_rows.reorder(ledger.conn, row, draft_rows.orders(ledger.conn, row))
             ledger.note_chain(row, "removed", f"{request.sort_order}, {len(gone)} minions")
-            return {"removed": len(gone)}
+            return ChainRemoved(len(gone))
 
         return await self._parts.change(run, user)
 
-    async def apply(self, request: ChainDocument, user: str) -> dict[str, Any]:
+    async def apply(self, request: ChainDocument, user: str) -> ChainMade:
         """Make a whole chain at once, or replace the entries of the draft of that label.
 
         Raises:
@@ -166,17 +187,17 @@ class ChainService:
             given = decode(drafts.DocumentEntry, entry, f"entries[{index}]")
             steps.append(await self._step(given.action, given.tgt, given.tgt_type))
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
-            found = drafts.draft(ledger.conn, label)
+        def run(ledger: ChainLedger) -> ChainMade:
+            found = draft_rows.draft(ledger.conn, label)
             chain_id = drafts.create(ledger, label, request.again) if found is None else found.id
             row = rows.chain(ledger.conn, chain_id)
-            ledger.conn.execute(sa.delete(ACTIONS).where(ACTIONS.c.chain_id == chain_id))
+            draft_rows.remove_all(ledger.conn, chain_id)
             drafts.append(ledger, row, steps)
-            return {"id": chain_id, "label": label}
+            return ChainMade(chain_id, label)
 
         return await self._parts.change(run, user)
 
-    async def delete(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def delete(self, request: ChainRef, user: str) -> ChainDeleted:
         """Delete a chain with all that is known of it; not while it is to run or runs.
 
         Raises:
@@ -184,7 +205,7 @@ class ChainService:
             TryLaterError: it was cancelled and its minions are not told yet.
         """
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainDeleted:
             row = rows.find_chain(ledger.conn, request.chain)
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
@@ -192,8 +213,8 @@ class ChainService:
             if fence_rows.unsent(row.id, ledger.conn):
                 raise TryLaterError(_being_stopped(ledger.conn, row))
             ledger.note_chain(row, "deleted")
-            cleanup.forget(ledger.conn, [row.id])
-            return {"deleted": row.id, "id": row.id, "label": row.label}
+            cleanup_rows.forget(ledger.conn, [row.id])
+            return ChainDeleted(row.id, row.id, row.label)
 
         # A moment for the scheduler: with the rows it would forget to stop what runs.
         found = await self._find(request.chain)
@@ -202,17 +223,17 @@ class ChainService:
                 break
             await asyncio.sleep(FENCE_PAUSE_SECONDS)
         deleted = await self._parts.change(run, user)
-        await asyncio.to_thread(self._parts.files.drop_chain, deleted["id"])
+        await asyncio.to_thread(self._parts.files.drop_chain, deleted.id)
         return deleted
 
-    async def _step(self, action: ChainAction, tgt: str, tgt_type: str) -> drafts.Step:
+    async def _step(self, action: ChainAction, tgt: str, tgt_type: str) -> drafts.DraftStep:
         plan = actions.check(action)
         minions = await self._parts.targets.resolve(tgt, tgt_type)
         if not minions:
             raise NotFoundError(f"no minion matches {tgt!r} ({tgt_type})")
         await self._keep_uploads(plan)
         await self._parts.ssh.look_at(minions)
-        return drafts.Step(plan, minions)
+        return drafts.DraftStep(plan, minions)
 
     async def _keep_uploads(self, plan: ActionPlan) -> None:
         for upload in uploads(PlannedAction(0, plan)):
@@ -221,7 +242,7 @@ class ChainService:
 
     # -- running -------------------------------------------------------------------------------
 
-    async def schedule(self, request: ChainSchedule, user: str) -> dict[str, Any]:
+    async def schedule(self, request: ChainSchedule, user: str) -> ChainLine:
         """Give a draft its time, or ask for its approval.
 
         Raises:
@@ -231,16 +252,16 @@ class ChainService:
         if request.at and not now - PAST_SECONDS <= request.at <= now + FUTURE_SECONDS:
             raise UsageError("that time has passed, or is more than ten years away")
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.label)
             return _line(ledger, drafts.schedule(ledger, row, request))
 
         return await self._parts.change(run, user)
 
-    async def approve(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def approve(self, request: ChainRef, user: str) -> ChainLine:
         """Approve a chain that waits for it."""
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             ledger.move_chain(row, ChainEvent.approve)
             if row.approval and row.run:
@@ -250,20 +271,20 @@ class ChainService:
 
         return await self._parts.change(run, user)
 
-    async def release(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def release(self, request: ChainRef, user: str) -> ChainLine:
         """Start a chain that waits because the clocks disagree."""
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             ledger.move_chain(row, ChainEvent.release, **drafts.due_now(ledger))
             return _line(ledger, row.id)
 
         return await self._parts.change(run, user)
 
-    async def cancel(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def cancel(self, request: ChainRef, user: str) -> ChainLine:
         """Cancel a chain: what has not begun never will, what runs is stopped."""
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             text = f"cancelled by {user}"
             ledger.move_chain(row, ChainEvent.cancel, text)
@@ -280,10 +301,33 @@ class ChainService:
 
         return await self._parts.change(run, user)
 
-    async def retry(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def pause(self, request: ChainPause, user: str) -> ChainLine:
+        """Hold back what of a chain was not sent yet, everywhere or on some minions."""
+
+        def run(ledger: ChainLedger) -> ChainLine:
+            row = rows.find_chain(ledger.conn, request.chain)
+            pauses.pause(ledger, self._parts.jobs, row, request.minions)
+            return _line(ledger, row.id)
+
+        return await self._parts.change(run, user)
+
+    async def go_on(self, request: ChainPause, user: str) -> ChainLine:
+        """Continue a paused chain, everywhere or on some minions."""
+
+        def run(ledger: ChainLedger) -> ChainLine:
+            row = rows.find_chain(ledger.conn, request.chain)
+            pauses.go_on(ledger, self._parts.jobs, row, request.minions)
+            return _line(ledger, row.id)
+
+        line = await self._parts.change(run, user)
+        row = await self._find(str(line.id))
+        await pauses.resume_stranded(self._parts, row.run, request.minions)
+        return line
+
+    async def retry(self, request: ChainRef, user: str) -> ChainLine:
         """Run a failed chain again, on each minion from the action that failed on."""
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 raise InvalidStateError(f"{row.title} is {row.state}; it has not failed")
@@ -292,14 +336,14 @@ class ChainService:
 
         return await self._parts.change(run, user)
 
-    async def resolve(self, request: ChainResolve, user: str) -> dict[str, Any]:
+    async def resolve(self, request: ChainResolve, user: str) -> ChainLine:
         """Say what the interrupted actions of a failed chain came to."""
         if request.verdict == retry.CANCEL:
             if request.minions:
                 raise UsageError("a chain is given up as a whole; retry or mark_done take minions")
             return await self.cancel(ChainRef(request.chain), user)
 
-        def run(ledger: ChainLedger) -> dict[str, Any]:
+        def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
                 why = "what is interrupted can be resolved when it has ended on every minion"
@@ -313,41 +357,41 @@ class ChainService:
 
     # -- looking -------------------------------------------------------------------------------
 
-    async def list(self, request: ChainList, user: str) -> list[dict[str, Any]]:
+    async def list(self, request: ChainList, user: str) -> list[ChainLine]:
         """Return chains, newest first."""
         limit = max(1, min(request.limit, 10_000))
-        found = await self._parts.store.read(
+        return await self._parts.store.read(
             lambda conn: views.lines(conn, rows.listed(conn, limit, archived=request.all))
         )
-        plain: list[dict[str, Any]] = encode(found)
-        return plain
 
-    async def show(self, request: ChainRef, user: str) -> dict[str, Any]:
-        """Return everything about a chain (`views.ChainView`)."""
+    async def show(self, request: ChainRef, user: str) -> ChainView:
+        """Return everything about a chain."""
         row = await self._find(request.chain)
         return await self._show(row.id)
 
-    async def watch(self, request: ChainRef, user: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield a chain, then its events, then, when it has ended, the chain once more.
+    async def watch(self, request: ChainRef, user: str) -> AsyncIterator[ChainItem]:
+        """Yield a chain, then its events and output, then, at its end, the chain once more."""
 
-        Items: {"type": "chain", **ChainView}; {"type": "event", "tag", "data", "stamp"}.
-        """
-        # The position comes first: what happens between it and the look is told twice, not never.
-        position = self._parts.bus.last
-        row = await self._find(request.chain)
-        view = await self._show(row.id)
-        yield {"type": "chain", **view}
-        if ChainState(view["state"]) in ENDED_CHAINS:
-            return
-        ends = {f"catena/chain/{row.id}/{state.value}" for state in ENDED_CHAINS}
-        async for event in self._parts.bus.subscribe(f"catena/chain/{row.id}/*", position):
-            data = dict(event.data)
-            yield {"type": "event", "tag": event.tag, "data": data, "stamp": event.stamp}
-            if event.tag in ends or event.tag.endswith("/deleted"):
-                break
-        if not event.tag.endswith("/deleted"):
-            await self._await_returns(row.id)
-            yield {"type": "chain", **await self._show(row.id)}
+        async def find() -> WatchedRun[ChainViewItem]:
+            return self._watched((await self._find(request.chain)).id)
+
+        async for item in watch(self._parts.bus, find, self._parts.watchers):
+            if isinstance(item, JobOutputItem):
+                yield ChainOutputItem(item.minion, item.stream, item.text, item.missed)
+            elif isinstance(item, Event):
+                yield ChainEventItem(item.tag, dict(item.data), item.stamp)
+            else:
+                yield item
+
+    def _watched(self, chain_id: int) -> WatchedRun[ChainViewItem]:
+        return WatchedRun(
+            tag=events.chain(chain_id, "*"),
+            ends={events.chain(chain_id, state.value) for state in ENDED_CHAINS},
+            gone={events.chain(chain_id, "deleted")},
+            show=partial(self._show_item, chain_id),
+            ended=lambda view: ChainState(view.state) in ENDED_CHAINS,
+            settled=partial(self._await_returns, chain_id),
+        )
 
     async def _await_returns(self, chain_id: int) -> None:
         """Give the last returns a moment: progress ends a chain, only they tell what changed."""
@@ -356,7 +400,7 @@ class ChainService:
                 return
             await asyncio.sleep(RETURN_PAUSE_SECONDS)
 
-    async def render(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def render(self, request: ChainRef, user: str) -> ChainRendering:
         """Render a chain and return its chunk files; nothing is run.
 
         The files of a chain that was not dispatched are written too; those of one that was are
@@ -364,29 +408,26 @@ class ChainService:
         """
         row = await self._find(request.chain)
         found = await dispatch.current_draft(self._parts, row.id)
-        packages = self._parts.rules.agent_packages
-        rendering = await asyncio.to_thread(dispatch.render_all, found, packages)
-        if row.state in drafts.UNDISPATCHED:
-            await asyncio.to_thread(self._parts.files.write_chunks, rendering.texts())
-        files = [
-            {
-                "minion": minion,
-                "file": f"actionchains/{chunk.file}",
-                "sha256": chunk.manifest.sha256,
-                "boundary": chunk.manifest.boundary.value,
-                "text": chunk.text,
-            }
+        writable = row.state in drafts.UNDISPATCHED
+        rendering = await dispatch.render(self._parts, found, write=writable)
+        files = tuple(
+            ChainChunk(
+                minion=minion,
+                file=f"actionchains/{chunk.file}",
+                sha256=chunk.sha256,
+                boundary=chunk.boundary,
+                text=chunk.text,
+            )
             for minion, chain in sorted(rendering.chains.items())
             for chunk in chain.chunks
-        ]
+        )
         refused = {**rendering.refused, **dict.fromkeys(rendering.awaited, _NOT_SEEN)}
-        return {"chain": row.id, "label": row.label, "files": files, "refused": refused}
+        return ChainRendering(row.id, row.label, files, refused)
 
-    async def preview(self, request: ChainRef, user: str) -> dict[str, Any]:
+    async def preview(self, request: ChainRef, user: str) -> ChainPreview:
         """Run every chunk of a chain in test mode, as a job; reboot nothing.
 
-        Returns:
-            {"jid", "minions"}: the job's results are those of any state run.
+        The results of the job are those of any state run.
         """
         row = await self._find(request.chain)
         found = await self._parts.store.read(lambda conn: rows.entries(conn, row.id))
@@ -409,17 +450,19 @@ class ChainService:
                 idempotency_key=self._parts.once.key,
             )
         )
-        return {"jid": submitted.jid, "minions": list(submitted.minions)}
+        return ChainPreview(submitted.jid, tuple(submitted.minions))
 
     async def _find(self, ref: str) -> ChainRecord:
         return await self._parts.store.read(lambda conn: rows.find_chain(conn, ref))
 
-    async def _show(self, chain_id: int) -> dict[str, Any]:
-        view = await self._parts.store.read(
+    async def _show(self, chain_id: int) -> ChainView:
+        return await self._parts.store.read(
             lambda conn: views.show(conn, rows.chain(conn, chain_id), self._parts)
         )
-        plain: dict[str, Any] = encode(view)
-        return plain
+
+    async def _show_item(self, chain_id: int) -> ChainViewItem:
+        view = await self._show(chain_id)
+        return ChainViewItem(**{field.name: getattr(view, field.name) for field in fields(view)})
 
 
 def _being_stopped(conn: sa.Connection, row: ChainRecord) -> str:
@@ -429,12 +472,11 @@ def _being_stopped(conn: sa.Connection, row: ChainRecord) -> str:
         return f"{row.title} is being stopped; ask again"
     return (
         f"{row.title} can't be deleted: {failed[0].minion} could not forget it: "
-        f"{failed[0].fence_why}; after that: catena run {failed[0].minion} mgractionchains.clean"
+        f"{failed[0].fence_why}; after that: {by_hand(CLEAN, failed[0].minion)}"
     )
 
 
-def _line(ledger: ChainLedger, chain_id: int) -> dict[str, Any]:
+def _line(ledger: ChainLedger, chain_id: int) -> ChainLine:
     """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
     (line,) = views.lines(ledger.conn, [rows.chain(ledger.conn, chain_id)])
-    plain: dict[str, Any] = encode(line)
-    return plain
+    return line

@@ -1,8 +1,8 @@
 """Gives up runs of which nothing more is to be expected.
 
-Such a run has open actions, no job works on it, and it waits for no reboot and no new agent. That
-comes when a word of its minion was lost, or when the minion no longer knows the run. How long it
-has been so is counted by the clock that nobody can set.
+Such a run has open actions, no job works on it, it waits for no reboot or new agent, and nobody
+has paused it. That comes when a report of its minion was lost, or when the minion no longer knows
+the run. How long it has been so is counted by the clock that nobody can set.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from functools import partial
 import sqlalchemy as sa
 
 from catena.core.run_ref import RunRef
-from catena.master.chains import decide, rows, run_jobs
+from catena.master.chains import decide, rows, run_job_rows
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.ledger import ChainLedger
-from catena.master.chains.model import ChainExecution, ChainMinion
+from catena.master.chains.model import ChainMinion
 from catena.master.chains.steps import each
-from catena.master.store.execution_tables import HISTORY
-from catena.master.store.lists import padded
+from catena.master.executions import pauses
 
 #: A run, whether its minion has disowned it, and the row of history that the minion wrote last.
 _Heard = tuple[int, int, str, bool, int]
@@ -55,27 +54,19 @@ def _silent(conn: sa.Connection) -> dict[_Heard, ChainMinion]:
     silent: dict[_Heard, ChainMinion] = {}
     for run in rows.open_runs(conn):
         # Most runs: the job that started them is at work.
-        if run_jobs.is_open(conn, run.jid, run.minion):
+        if run_job_rows.is_open(conn, run.jid, run.minion):
             continue
-        jobs = run_jobs.open_jobs(conn, run.minion)
-        if run_jobs.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
+        jobs = run_job_rows.open_jobs(conn, run.minion)
+        if run_job_rows.is_worked_on(RunRef(run.chain_id, run.epoch), jobs):
+            continue
+        if not run.disowned and pauses.on(pauses.of_run(conn, run.run), run.minion):
             continue
         found = rows.executions(conn, run.run, run.minion)
         waits = any(rows.fact(e).is_open and e.picked_up is not None for e in found)
         if run.disowned or not waits:
-            last = _last(conn, found)
+            last = rows.last_noted(conn, found)
             silent[run.chain_id, run.epoch, run.minion, bool(run.disowned), last] = run
     return silent
-
-
-def _last(conn: sa.Connection, found: list[ChainExecution]) -> int:
-    """Return the newest row of history of the executions of a run on a minion."""
-    query = sa.select(sa.func.max(HISTORY.c.id)).where(
-        HISTORY.c.run == found[0].run if found else sa.false(),
-        HISTORY.c.subject == "execution",
-        HISTORY.c.subject_id.in_(padded(row.id for row in found)),
-    )
-    return int(conn.execute(query).scalar() or 0)
 
 
 def _lose(run: ChainMinion, ledger: ChainLedger) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from catena.client.replies.chains import ActionView, ChainLine, ChainView, MinionView
+from catena.client.replies.chains import (
+    ActionView,
+    ChainLine,
+    ChainView,
+    MinionView,
+    PauseView,
+)
 from catena.master.chains import actions, rows, view_rows, wait_rows
-from catena.master.chains.actions import ActionType
+from catena.master.chains.actions import ActionPlan, ActionType
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
@@ -18,26 +24,29 @@ from catena.master.chains.lifecycle import (
 )
 from catena.master.chains.model import ChainExecution, ChainRecord, HistoryLine
 from catena.master.chains.waits import Wait
-from catena.master.executions import approvals
-from catena.master.executions.lifecycle import EXECUTION, ExecutionState, Status, status
+from catena.master.executions import approvals, pauses
+from catena.master.executions.lifecycle import OPEN, ExecutionState, Status, status
+from catena.master.executions.model import Suspension
 
 HISTORY_LIMIT = 200
 #: Names of changed things that a summary lists before it only counts.
 _NAMED = 3
+#: Of each execution's state as stored: looked up once per action of a fleet.
+_STATUS = {state.value: status(state).value for state in ExecutionState}
+_QUEUED, _PICKED_UP = Status.queued.value, Status.picked_up.value
+_COMPLETED, _FAILED = Status.completed.value, Status.failed.value
+_NO_WAIT = Wait()
+#: The status of a minion is the first of these that one of its actions has.
+_WORST = (_FAILED, _PICKED_UP, _QUEUED, _COMPLETED)
 
 
 def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
     """Return everything about a chain, and what its open actions wait for."""
-    newest = rows.newest(conn, row.id)
-    waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts.rules)
-    by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
-    told = view_rows.outcomes(conn, row.id)
-    for entry in rows.entries(conn, row.id):
-        action = _action(entry, newest.get(entry.action_id), told, waits)
-        by_minion[entry.minion].append(action)
+    by_minion = _actions(conn, row, parts)
     ahead = rows.ahead(conn, row.run)
     over_ssh = parts.ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
     fences = wait_rows.fences(conn, row.id)
+    paused = pauses.of_run(conn, row.run)
     runs = sorted(rows.runs(conn, row.id), key=lambda run: -run.epoch)
     return ChainView(
         id=row.id,
@@ -55,10 +64,18 @@ def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
         jids=tuple(dict.fromkeys(run.jid for run in runs if run.jid)),
         minions=tuple(
             _minion(
-                name, found, (ahead.get(name, ""), over_ssh.get(name, ""), fences.get(name, ""))
+                name,
+                found,
+                _Said(
+                    ahead.get(name, ""),
+                    over_ssh.get(name, ""),
+                    fences.get(name, ""),
+                    pauses.on(paused, name) is not None,
+                ),
             )
             for name, found in sorted(by_minion.items())
         ),
+        paused=_pauses(paused),
         history=tuple(_event(e) for e in view_rows.history(conn, row.id, HISTORY_LIMIT)),
     )
 
@@ -68,20 +85,25 @@ def lines(conn: sa.Connection, found: Sequence[ChainRecord]) -> list[ChainLine]:
     ids = [row.id for row in found]
     sizes = view_rows.count_entries(conn, ids) if ids else {}
     states = view_rows.count_states(conn, sizes) if sizes else {}
+    paused = pauses.of_runs(conn, [row.run for row in found if row.run])
     listed = []
     for row in found:
         counts: defaultdict[str, int] = defaultdict(int)
         for state, count in states.get(row.id, {}).items():
-            counts[status(ExecutionState(state)).value] += count
+            counts[_STATUS[state]] += count
         size = sizes.get(row.id, (0, 0))
         times = (row.created, row.due or 0.0)
         listed.append(
             ChainLine(
                 row.id, row.label, row.user, row.state, row.reason, *times, *size,
-                dict(counts), row.archived,
+                dict(counts), row.archived, _pauses(paused.get(row.run or 0, ())),
             )
         )  # fmt: skip
     return listed
+
+
+def _pauses(found: Sequence[Suspension]) -> tuple[PauseView, ...]:
+    return tuple(PauseView(each.minion, each.who, each.at) for each in found)
 
 
 def summary(changes: Mapping[str, Any]) -> str:
@@ -106,27 +128,58 @@ def _is_result(row: Any) -> bool:
     return isinstance(row, Mapping) and "result" in row
 
 
+def _actions(
+    conn: sa.Connection, row: ChainRecord, parts: ChainParts
+) -> dict[str, list[ActionView]]:
+    """Return the actions of a chain on each minion, in order."""
+    newest = rows.newest(conn, row.id)
+    delay = parts.delays.get(row.id, "")
+    waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts.rules, delay)
+    by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
+    told = view_rows.outcomes(conn, row.id)
+    titles = _Titles()
+    for entry in rows.entries(conn, row.id):
+        action = _action(entry, titles, newest.get(entry.action_id), told, waits)
+        by_minion[entry.minion].append(action)
+    return by_minion
+
+
+class _Titles:
+    """Titles of actions, made once for all minions: entries that are alike share their plan."""
+
+    def __init__(self) -> None:
+        #: By identity of the plan; the plan is kept so that no other one gets its identity.
+        self._known: dict[int, tuple[str, ActionPlan]] = {}
+
+    def of(self, plan: ActionPlan) -> str:
+        """Return what a plan does, in a few words."""
+        known = self._known.get(id(plan))
+        if known is None:
+            known = self._known[id(plan)] = (actions.title(plan), plan)
+        return known[0]
+
+
 def _action(
     entry: rows.Entry,
+    titles: _Titles,
     execution: ChainExecution | None,
     told: Mapping[int, view_rows.Told],
     waits: Mapping[int, Wait],
 ) -> ActionView:
     plan = entry.plan
-    common = (entry.action_id, entry.sort_order, plan.type.value, actions.title(plan))
+    common = (entry.action_id, entry.sort_order, plan.type.value, titles.of(plan))
     if execution is None:
         wait = waits[entry.action_id]
         return ActionView(
-            *common, "", Status.queued.value, "", "", "", {}, 0.0, 0.0, 0, 0, wait.text, wait.until
+            *common, "", _QUEUED, "", "", "", {}, 0.0, 0.0, 0, 0, wait.text, wait.until
         )
-    is_open = not EXECUTION.is_final(ExecutionState(execution.state))
-    wait = waits[entry.action_id] if is_open else Wait()
+    wait = waits[entry.action_id] if execution.state in OPEN else _NO_WAIT
     said = told[execution.id]
     changes = said.changes if isinstance(said.changes, dict) else {}
     return ActionView(
         *common,
         state=execution.state,
-        status=status(ExecutionState(execution.state)).value,
+        status=_STATUS[execution.state],
         reason=execution.reason,
         comment=said.comment,
         # A reboot's "change" is only the answer that it is armed.
@@ -141,35 +194,45 @@ def _action(
     )
 
 
-def _minion(name: str, found: Sequence[ActionView], said: tuple[str, str, str]) -> MinionView:
+class _Said(NamedTuple):
+    """What is to be said of a chain on one minion."""
+
+    #: The open chain before it there; "": there is none.
+    ahead: str
+    #: Status of a host that SSH reaches; "": it is none.
+    over_ssh: str
+    #: Which run is to be forgotten there; "": none.
+    fence: str
+    paused: bool
+
+
+def _minion(name: str, found: Sequence[ActionView], said: _Said) -> MinionView:
     """Return a chain on one minion.
 
     Args:
         name: of the minion.
         found: the actions there.
-        said: the open chain before it there, where a host over SSH stands, and which run is to be
-            forgotten; each may be "".
+        said: see there.
     """
-    ahead, over_ssh, fence = said
+    ahead, over_ssh, fence, paused = said
     statuses = [action.status for action in found]
-    order = (Status.failed, Status.picked_up, Status.queued, Status.completed)
-    worst = next((each.value for each in order if each.value in statuses), Status.queued.value)
-    if worst == Status.queued.value and Status.completed.value in statuses:
-        worst = Status.picked_up.value
-    done = statuses.count(Status.completed.value)
-    waiting = [a.reason for a in found if a.status == Status.picked_up.value and a.reason]
+    worst = next((each for each in _WORST if each in statuses), _QUEUED)
+    if worst == _QUEUED and _COMPLETED in statuses:
+        worst = _PICKED_UP
+    done = statuses.count(_COMPLETED)
+    waiting = [a.reason for a in found if a.status == _PICKED_UP and a.reason]
     note = f"{done} of {len(found)} done"
     if waiting:
         note += {
             "reboot": ", waits for the boot",
             "agent_upgrade": ", waits for the new agent",
         }.get(waiting[0], f", {waiting[0]}")
-    elif ahead and worst == Status.queued.value:
+    elif ahead and worst == _QUEUED:
         note += f", waits behind {ahead}"
-    if over_ssh and any(
-        a.state and not EXECUTION.is_final(ExecutionState(a.state)) for a in found
-    ):
+    if over_ssh and any(a.state in OPEN for a in found):
         note += f", {over_ssh}"
+    if paused and any(a.status in (_QUEUED, _PICKED_UP) for a in found):
+        note += ", paused"
     if fence:
         note += f"; {fence}"
     return MinionView(name, worst, note, tuple(found))

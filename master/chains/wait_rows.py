@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, fence_rules, rows, run_jobs, waits
+from catena.master.chains import fence_rows, fence_rules, rows, run_job_rows, waits
 from catena.master.chains.dependencies import ChainRules
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState, MinionState
 from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord
+from catena.master.chains.pauses import cure, told
 from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait
+from catena.master.executions import pauses
+from catena.master.executions.model import Suspension
+from catena.master.executions.pauses import EVERYWHERE
 from catena.master.jobs.delivery import Delivery
 from catena.master.process.clocks import ClockReading, passed
 from catena.master.store.chain_tables import CHAIN_MINIONS
@@ -44,6 +49,7 @@ def of_chain(
     newest: Mapping[int, ChainExecution],
     now: ClockReading,
     rules: ChainRules,
+    delay: str = "",
 ) -> Mapping[int, Wait]:
     """Return what the open actions of a chain wait for, by action id.
 
@@ -53,8 +59,14 @@ def of_chain(
         newest: the newest execution of each of its actions.
         now: both clocks.
         rules: the settings of chains.
+        delay: why the chain can't be started although it is due.
     """
-    chain = ChainFact(row.id, ChainState(row.state), row.due or 0.0, row.reason)
+    paused = pauses.of_run(conn, row.run)
+    everywhere = _told(row, paused, EVERYWHERE)
+    late = (row.due or 0.0) + rules.due.late_seconds
+    chain = ChainFact(
+        row.id, ChainState(row.state), row.due or 0.0, row.reason, everywhere, delay, late
+    )
     if chain.state not in ACTIVE_CHAINS:
         return defaultdict(lambda: waits.of_undispatched(chain))
     by_minion: defaultdict[str, list[ChainExecution]] = defaultdict(list)
@@ -66,8 +78,15 @@ def of_chain(
     for name, executions in by_minion.items():
         deadlines = {e.action_id: _deadline(e, now, rules) for e in executions if e.picked_up}
         fact = _minion(conn, name, minions.get(name), ahead.get(name, ""), deadlines)
+        fact = replace(fact, paused=_told(row, paused, name))
         found.update(waits.of_minion([rows.fact(e) for e in executions], fact))
     return found
+
+
+def _told(row: ChainRecord, paused: Iterable[Suspension], minion: str) -> str:
+    """Return in words that a chain is paused on a minion, and how it continues; "": it is not."""
+    found = pauses.on(paused, minion)
+    return f"{told(found)}: {cure(row.id, found)}" if found else ""
 
 
 def fences(conn: sa.Connection, chain_id: int) -> Mapping[str, str]:
@@ -119,13 +138,14 @@ def _minion(
     # A host over SSH is visited: nobody is connected.
     up = bool(run.over_ssh or run.up)
     seen = run.last_seen or 0.0
-    return MinionFact(name, up, seen, start, resume, ahead, run.disowned, deadlines)
+    facts = (start, resume, ahead, run.disowned)
+    return MinionFact(name, up, seen, *facts, deadlines=deadlines)
 
 
 def _resume(conn: sa.Connection, run: _Sent) -> JobFact | None:
     """Return the open job that resumes a run, or may do so."""
     mine = RunRef(run.chain_id, run.epoch)
-    for job in run_jobs.open_jobs(conn, run.minion):
+    for job in run_job_rows.open_jobs(conn, run.minion):
         if job.run in (mine, None):
             rule = (DELIVERIES.c.jid == job.jid) & (DELIVERIES.c.minion == run.minion)
             query = sa.select(DELIVERIES.c.state, JOBS.c.not_after)

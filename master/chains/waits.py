@@ -54,6 +54,8 @@ class MinionFact:
     ahead: str = ""
     #: Why the minion says that it can't go on, and when the run is given up therefore.
     disowned: str = ""
+    #: By whom the run is paused there, and how it continues; "": it is not.
+    paused: str = ""
     #: Until when each begun boundary has to be proven, by action.
     deadlines: Mapping[int, float] = field(default_factory=dict)
 
@@ -66,6 +68,12 @@ class ChainFact:
     state: ChainState
     due: float = 0.0
     reason: str = ""
+    #: By whom it is paused everywhere, and how it continues; "": it is not.
+    paused: str = ""
+    #: Why it can't be started although it is due; "": it was not tried.
+    delay: str = ""
+    #: When it is held because it is too late, seconds since the epoch.
+    late: float = 0.0
 
 
 #: Of a host that works on a run and is away: nobody knows whether it will come back.
@@ -86,6 +94,10 @@ def of_undispatched(chain: ChainFact) -> Wait:
     if chain.state is ChainState.waiting:
         commands = f"catena chain release {chain.id}, or cancel {chain.id}"
         return Wait(f"held: {chain.reason}; a person decides: {commands}")
+    if chain.paused:
+        return Wait(chain.paused)
+    if chain.state is ChainState.scheduled and chain.delay:
+        return Wait(f"is due and can't start, which is tried again: {chain.delay}", chain.late)
     if chain.state is ChainState.scheduled:
         return Wait("waits for its time", chain.due)
     return Wait()
@@ -97,15 +109,16 @@ def of_minion(facts: Sequence[ExecutionFact], minion: MinionFact) -> dict[int, W
     The first of them says what all wait for; those behind it wait for their turn.
     """
     found: dict[int, Wait] = {}
-    first: ExecutionFact | None = None
+    #: Of every action behind the first one.
+    behind: Wait | None = None
     for fact in sorted(facts, key=lambda fact: fact.sort_order):
         if not fact.is_open:
             continue
-        if first is None:
-            first = fact
+        if behind is None:
             found[fact.action_id] = _of_first(fact, minion)
+            behind = Wait(f"after action {fact.sort_order}")
         else:
-            found[fact.action_id] = Wait(f"after action {first.sort_order}")
+            found[fact.action_id] = behind
     return found
 
 
@@ -113,6 +126,8 @@ def _of_first(fact: ExecutionFact, minion: MinionFact) -> Wait:
     if fact.picked_up:
         text = _PROOFS.get(fact.waits_for, "waits for its proof")
         return Wait(text + _away(minion), minion.deadlines.get(fact.action_id, 0.0))
+    if minion.paused and fact.state is not ExecutionState.RUNNING and not _is_there(minion):
+        return Wait(minion.paused)
     if minion.disowned:
         return Wait(f"is given up soon: {minion.disowned}")
     job = minion.start if minion.start and minion.start.is_open else minion.resume
@@ -123,6 +138,12 @@ def _of_first(fact: ExecutionFact, minion: MinionFact) -> Wait:
     if job is None:
         return Wait("waits for a resume, and no job is to resume it: it is given up when idle")
     return _of_job(job, minion)
+
+
+def _is_there(minion: MinionFact) -> bool:
+    """Return whether the minion has the job that the action waits for: no pause stops that."""
+    jobs = (minion.start, minion.resume)
+    return any(job and job.state in (Delivery.received, Delivery.running) for job in jobs)
 
 
 def _of_job(job: JobFact, minion: MinionFact) -> Wait:

@@ -1,4 +1,4 @@
-"""The durable event table, and everyone who follows it."""
+"""The durable event table, and its followers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -29,10 +29,9 @@ _KNOWN = Lookup(
     )
 )
 
-#: Events read from the table at a time.
+#: Number of events read from the table at a time.
 PAGE = 500
-#: When followers are told of events that none of them asked for: so late may they know how far
-#: the table is.
+#: Seconds after which followers learn how far the table is, although no event matched their tags.
 QUIET_SECONDS = 0.2
 _HEADS = (
     sa.select(EVENTS.c.seq, EVENTS.c.tag)
@@ -59,7 +58,7 @@ class NewEvent:
     kept: int = 0
 
 
-#: Told of an event that is being stored, without its position, and of what it becomes.
+#: Called with an event that is being stored, without its position, and the future of its result.
 Expecting = Callable[[Event, asyncio.Future[Event]], None]
 
 
@@ -71,11 +70,14 @@ class _Stored:
     size: int
 
 
-class EventBus:
-    """Records events inside the transaction that caused them and hands them out after its commit.
+T = TypeVar("T")
 
-    One writer commits everything, so positions (`seq`) become visible in their order and a cursor
-    never skips an event.
+
+class EventBus:
+    """Records events in the transaction that caused them, and delivers them after its commit.
+
+    One writer commits everything. Positions (`seq`) therefore become visible in order, and a
+    cursor never skips an event.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -84,12 +86,12 @@ class EventBus:
         self._ring = EventRing()
         self._last = 0
         self._expecting: Expecting | None = None
-        #: Followers that have seen everything, and what each of them asks for.
+        #: Followers that have read everything -> test for the tags that they follow.
         self._waiting: dict[asyncio.Future[None], TagTest] = {}
         self._round: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
-        """Learn where the table ends; call it before anything is recorded."""
+        """Load the position of the table's end; call it before anything is recorded."""
         self._last = await self._store.read(
             lambda conn: conn.execute(sa.select(sa.func.max(EVENTS.c.seq))).scalar() or 0
         )
@@ -167,27 +169,27 @@ class EventBus:
         return await self._fire(new, now, lambda conn: self._record(conn, new, now))
 
     async def fire_once(
-        self, once: Once, tag: str, data: Mapping[str, Any], answer: Callable[[Event], Any]
-    ) -> Any:
+        self, once: Once, tag: str, data: Mapping[str, Any], answer: Callable[[Event], T]
+    ) -> T:
         """Store an event that a request asks for; return the request's answer once it is durable.
 
         Args:
             once: the request.
             tag: as in `fire`.
             data: as in `fire`.
-            answer: makes the request's answer of the stored event.
+            answer: makes the request's reply of the stored event.
 
         Raises:
             UsageError: as in `fire`, or the request's key came with another request before.
         """
         new, now = NewEvent(tag, data), self._now()
-        answers: list[Any] = []
+        answers: list[T] = []
 
         def store(conn: sa.Connection) -> Event:
-            # Of a repetition, whose event is stored already.
+            # A repeated request: the event is stored already.
             event = Event(0, tag, dict(data), _stamp(now), "")
 
-            def record(conn: sa.Connection) -> Any:
+            def record(conn: sa.Connection) -> T:
                 nonlocal event
                 event = self._record(conn, new, now)
                 return answer(event)
@@ -208,7 +210,7 @@ class EventBus:
         return await stored
 
     def expecting(self, told: Expecting) -> None:
-        """Have *told* called with each event that `fire` has begun to store."""
+        """Call *told* with each event that `fire` has begun to store."""
         self._expecting = told
 
     async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
@@ -223,11 +225,11 @@ class EventBus:
                 yield event
 
     async def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
-        """Yield what is behind a position, a stretch at a time, for ever.
+        """Yield the events after a position, one range at a time, for ever.
 
         Args:
-            tags: shell-style patterns; events of other tags are passed over, and those that are
-                not in memory any more are not even read.
+            tags: shell-style patterns. Other events are skipped; those no longer in memory are not
+                even read.
             after: as of `subscribe`.
         """
         asked = any_tag(tags)
@@ -245,18 +247,19 @@ class EventBus:
             yield stretch
 
     async def tell_followers(self) -> None:
-        """Tell those who wait how far the table is, now and not in the next round.
+        """Notify waiting followers at once how far the table is.
 
-        Who asks how far one of them is needs it: the question may be an event itself.
+        A caller that asks for a follower's position needs this, since the question may itself be
+        an event.
         """
         if self._round is not None:
             self._round.cancel()
         self._wake_all()
-        # Their turn comes before ours.
+        # Let the followers run first.
         await asyncio.sleep(0)
 
     async def cursor(self, consumer: str) -> int:
-        """Return how far *consumer* has come; a new one begins at the present end."""
+        """Return the stored position of *consumer*; a new consumer begins at the table's end."""
         query = sa.select(CURSORS.c.seq).where(CURSORS.c.consumer == consumer)
         found = await self._store.read(lambda conn: conn.execute(query).scalar())
         if found is not None:
@@ -265,7 +268,7 @@ class EventBus:
         return self._last
 
     async def advance(self, consumer: str, seq: int) -> None:
-        """Store that *consumer* has dealt with everything up to *seq*."""
+        """Store that *consumer* has processed everything up to *seq*."""
         await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
 
     def _publish(self, news: Sequence[_Stored]) -> None:
@@ -280,7 +283,7 @@ class EventBus:
             self._round = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._wake_all)
 
     async def _word(self, asked: TagTest) -> None:
-        """Wait for an event that is asked for; for any other only until the next round."""
+        """Wait for an event that matches; for any other event at most QUIET_SECONDS."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = asked
         try:
@@ -298,7 +301,7 @@ class EventBus:
         self._wake(lambda asked: True)
 
     async def _stored(self, position: int, asked: TagTest) -> Stretch:
-        # Where nothing of what is not in memory is left, it was pruned.
+        # Events that are neither in memory nor in the table were pruned.
         first = self._ring.first
         older = self._last if first is None else first - 1
 

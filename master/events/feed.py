@@ -1,15 +1,16 @@
-"""Live items of running jobs, for those who watch."""
+"""Live items of running jobs for their watchers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import Any
 
-#: Progress items that a slow watcher may have unread; more are dropped for it (they are stored).
+from catena.client.replies.jobs import JobItem, JobOutputItem, JobProgressItem
+
+#: Maximum number of unread items of a slow watcher; further progress is dropped (it is stored).
 UNREAD_LIMIT = 10_000
-#: Types of items that are stored as well, and that a slow watcher loses first.
-_DROPPED_FIRST = frozenset({"progress", "output"})
+#: Types of items that are also stored and are dropped first for a slow watcher.
+_DROPPED_FIRST = (JobProgressItem, JobOutputItem)
 
 
 class Watch:
@@ -18,9 +19,9 @@ class Watch:
     def __init__(self, feed: JobFeed, jid: str) -> None:
         self._feed = feed
         self._jid = jid
-        self._items: list[dict[str, Any]] = []
+        self._items: list[JobItem] = []
         self._news = asyncio.Event()
-        #: Armed once for all items that come before it: most wait for less than a moment.
+        # Armed once for all items before it, since most waits last only a moment.
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Watch:
@@ -31,10 +32,10 @@ class Watch:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def some(self, seconds: float) -> list[dict[str, Any]]:
-        """Return what has come since, waiting for the first item at most *seconds*.
+    async def some(self, seconds: float) -> list[JobItem]:
+        """Return the items since the last call; wait at most *seconds* for the first one.
 
-        Nothing may come back sooner, too: when the time of an earlier question is over.
+        It may return earlier with no items, when the time of an earlier call is over.
         """
         if not self._items:
             if self._timer is None:
@@ -49,21 +50,21 @@ class Watch:
         self._timer = None
         self._news.set()
 
-    def put(self, item: dict[str, Any]) -> None:
-        """Keep an item until it is read (called by the feed)."""
-        if item["type"] not in _DROPPED_FIRST or len(self._items) < UNREAD_LIMIT:
+    def put(self, item: JobItem) -> None:
+        """Add an item for the watcher (called by the feed)."""
+        if not isinstance(item, _DROPPED_FIRST) or len(self._items) < UNREAD_LIMIT:
             self._items.append(item)
             self._news.set()
 
 
 class JobFeed:
-    """Hands each item of a job to whoever watches it now. Used in the loop's thread only."""
+    """Passes each item of a job to its current watchers. Used in the loop's thread only."""
 
     def __init__(self) -> None:
         self._watches: defaultdict[str, set[Watch]] = defaultdict(set)
 
     def watch(self, jid: str) -> Watch:
-        """Return a watch that gets every item published from now on."""
+        """Return a watch that receives every item published from now on."""
         watch = Watch(self, jid)
         self._watches[jid].add(watch)
         return watch
@@ -78,10 +79,10 @@ class JobFeed:
             del self._watches[jid]
 
     def is_watched(self, jid: str) -> bool:
-        """Return whether anybody would get what is published of *jid*."""
+        """Return whether *jid* has watchers."""
         return jid in self._watches
 
-    def publish(self, jid: str, item: dict[str, Any]) -> None:
-        """Hand *item* to the watchers of *jid*."""
+    def publish(self, jid: str, item: JobItem) -> None:
+        """Pass *item* to the watchers of *jid*."""
         for watch in self._watches.get(jid, ()):
             watch.put(item)

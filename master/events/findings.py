@@ -1,4 +1,4 @@
-"""What `catena doctor` says of events, their consumers and failed reactions."""
+"""Findings of `catena doctor` about events, their consumers and failed reactions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from catena.core import checkup
 from catena.core.checkup import Finding, Level
 from catena.master.store.tables import CURSORS, EVENTS, REACTIONS
 
-#: Events that a consumer may be behind before it is worth a word.
+#: Number of events that a consumer may be behind before it is a finding.
 LAG = 1000
-#: How long the report of a damaged file is shown.
+#: Seconds for which the report of a damaged file is shown.
 DAMAGE_SECONDS = 7 * 24 * 3600.0
 _SHOWN = 5
 
@@ -27,7 +27,7 @@ def lag(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 
 def reactions(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield how many reactions of each file failed and are tried again, with the newest error."""
+    """Yield for each file the number of failed reactions and the newest error."""
     newest = sa.func.max(REACTIONS.c.id)
     query = sa.select(REACTIONS.c.file, sa.func.count(), newest).group_by(REACTIONS.c.file)
     for file, count, row in conn.execute(query.order_by(REACTIONS.c.file).limit(_SHOWN)):
@@ -39,7 +39,7 @@ def reactions(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 
 def damaged(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield the files of minions that were damaged lately."""
+    """Yield the recently damaged files of minions."""
     query = (
         sa.select(EVENTS.c.source, EVENTS.c.data)
         .where(EVENTS.c.at > now - DAMAGE_SECONDS)
@@ -52,6 +52,6 @@ def damaged(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 
 def clock(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield whether the clock is behind the newest event."""
+    """Yield a finding if the clock is behind the newest event."""
     newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
     yield checkup.clock(float(newest or 0.0))

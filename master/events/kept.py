@@ -1,4 +1,4 @@
-"""Failed reactions in the store, until they are done or discarded."""
+"""Failed reactions, stored until they succeed or are discarded."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SIZE = sa.func.length(REACTIONS.c.event, type_=sa.Integer) + sa.func.coalesce(
 
 
 class KeptReactions:
-    """The table of failed reactions (`reactors.retries.Kept`)."""
+    """The table of failed reactions (`reactors.retries.RetryStore`)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def load(self) -> Sequence[Failed]:
-        """Return all of them, the oldest first; a damaged row is logged and left out."""
+        """Return all failed reactions, oldest first; log and skip a damaged row."""
         heads = sa.select(REACTIONS.c.id).order_by(REACTIONS.c.id)
         rows = await self._store.read(lambda conn: conn.execute(heads).scalars().all())
         found = [await self._one(row) for row in rows]
@@ -43,18 +43,18 @@ class KeptReactions:
 
         def read(conn: sa.Connection) -> Failed | None:
             found = conn.execute(query).first()
-            # A reaction may be done, and its row dropped, after the list of rows was read.
+            # The reaction may have been removed after the list of rows was read.
             return None if found is None else _failed(found)
 
         try:
             return await self._store.read(read)
         except (RecordError, TypeError, ValueError) as error:
-            # One bad row must not keep the reactor, and so every chain, from going on.
+            # One damaged row must not stop the reactor, on which every chain depends.
             LOG.error("failed reaction %d can't be read, and is not tried again: %s", row, error)
             return None
 
     async def keep(self, failed: Failed) -> Failed:
-        """Store *failed*, in the place of what has its key; return it with its row.
+        """Store *failed*, replacing one with the same key; return it with its row id.
 
         Raises:
             StoreUnavailableError: nothing was stored.
@@ -62,16 +62,16 @@ class KeptReactions:
         return await self._store.write(lambda conn: _keep(conn, failed))
 
     async def drop(self, row: int) -> None:
-        """Forget a row; fine if there is none."""
+        """Remove a row, if it exists."""
         gone = sa.delete(REACTIONS).where(REACTIONS.c.id == row)
         await self._store.write(lambda conn: conn.execute(gone))
 
 
 def _keep(conn: sa.Connection, failed: Failed) -> Failed:
-    # A path and the id of an entry have no limit; a column has.
+    # A path and the id of an entry have no length limit, but a column has.
     digest = sha256(failed.key.encode("utf-8", "backslashreplace")).hexdigest()
     changing = {"error": failed.error, "attempts": failed.attempts, "due": failed.due}
-    # Also what a killed master stored, and then met again behind its reactor's position.
+    # Also finds a row that a killed master stored before it advanced the reactor's position.
     query = sa.select(REACTIONS.c.id, _SIZE).where(REACTIONS.c.digest == digest)
     known = conn.execute(query).first()
     if known is not None:
@@ -94,7 +94,7 @@ def _keep(conn: sa.Connection, failed: Failed) -> Failed:
 
 def _failed(row: sa.Row[tuple[object, ...]]) -> Failed:
     return Failed(
-        # Its data have keys of any kind, as YAML has.
+        # Its data may have keys of any type, as in YAML.
         event=Event(**row.event),
         file=row.file,
         reaction=decode(Reaction, row.reaction) if row.reaction else None,

@@ -1,4 +1,4 @@
-"""How the reactor reaches the master: rendering in workers, acting by the client's verbs."""
+"""The reactor's connection to the master: rendering in workers, and actions as client requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catena.core.suggest import unknown
 from catena.master.events.bus import EventBus
 from catena.master.workers.pool import WorkerDiedError, Workers
 from catena.reactors.engine import USER
-from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.reaction import Reaction, ReactionKind
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -35,19 +35,19 @@ _WHEEL = {
 }
 
 
-class Master(Protocol):
-    """Answers requests, as the client does for other programs."""
+class RequestAnswerer(Protocol):
+    """Answers requests like the client does for other programs."""
 
     async def ask(self, ask: Ask[Q, A, Any], request: Q, key: str = "") -> A:
         """Return the reply; requests with the same key take effect once."""
 
 
 class NotRenderedError(TryLaterError):
-    """A worker process died or hung over a reactor file, which need not be the file's fault."""
+    """A worker process died or hung while rendering a reactor file, perhaps for another reason."""
 
 
 class NotDoneError(TryLaterError):
-    """A worker process died or hung over a call on the master's own host."""
+    """A worker process died or hung during a call on the master's own host."""
 
 
 class WorkerRenderer:
@@ -59,11 +59,11 @@ class WorkerRenderer:
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
         """Return the reactions of *file* to an event.
 
-        Each file waits in a line of its own: that with which chains go on behind no other.
+        Each file has a queue of its own, so that the file that resumes chains waits for no other.
 
         Raises:
-            TaskFailedError: it can't be rendered.
-            TryLaterError: the machine had no time or memory for it, or too many wait before it.
+            TaskFailedError: the file cannot be rendered.
+            TryLaterError: there was no time or memory for it, or its queue is full.
         """
         params = {"file": file, "tag": tag, "data": dict(data)}
         try:
@@ -77,14 +77,14 @@ class ClientPerformer:
     """Performs reactions as requests of the user "Reactor".
 
     Args:
-        master: authorises and handles a request as any other user's.
+        master: authorises and handles a request like that of any other user.
         workers: for `caller` reactions, which run on the master's own host.
-        bus: where calls of wheel functions are told of; jobs and runners tell of themselves.
-        new_jid: gives each of them its number.
+        bus: receives the events of wheel calls; jobs and runners fire their own.
+        new_jid: makes the job id of each wheel call.
     """
 
     def __init__(
-        self, master: Master, workers: Workers, bus: EventBus, new_jid: Callable[[], str]
+        self, master: RequestAnswerer, workers: Workers, bus: EventBus, new_jid: Callable[[], str]
     ) -> None:
         self._master = master
         self._workers = workers
@@ -92,18 +92,18 @@ class ClientPerformer:
         self._new_jid = new_jid
 
     async def perform(self, reaction: Reaction, key: str) -> None:
-        """Do what *reaction* says; what was done under *key* is not done again.
+        """Carry out *reaction*; what was already done under *key* is not repeated.
 
         Raises:
-            TryLaterError: a worker process died over it, or the store takes nothing now.
-            CatenaError: it is refused.
+            TryLaterError: a worker process died, or the store is unavailable.
+            CatenaError: the request is refused.
         """
-        if reaction.kind is Kind.local:
+        if reaction.kind is ReactionKind.local:
             await self._master.ask(jobs.RUN, _job(reaction, key))
-        elif reaction.kind is Kind.runner:
+        elif reaction.kind is ReactionKind.runner:
             call = RunnerCall(reaction.fun, reaction.args, reaction.kwargs)
             await self._master.ask(runners.CALL, call, _request_key(reaction, key))
-        elif reaction.kind is Kind.wheel:
+        elif reaction.kind is ReactionKind.wheel:
             await self._wheel(reaction, key)
         else:
             params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
@@ -134,7 +134,7 @@ class ClientPerformer:
 
 
 def _request_key(reaction: Reaction, key: str) -> str:
-    """Return *key* as a request's key; other arguments make it another request."""
+    """Return *key* as a request's key; with other arguments it is another request."""
     text = f"{key}:{reaction.args!r}:{reaction.kwargs!r}"
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -1,4 +1,4 @@
-"""How long events are kept: until they are old and every durable consumer has seen them."""
+"""Retention of events: they are deleted when they are old and all durable consumers read them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from catena.master.process.retention import Before, Retention
 from catena.master.store.tables import CURSORS, EVENTS
 
-#: Events that one transaction drops.
+#: Maximum number of events deleted in one transaction.
 BATCH = 5000
 
 
 def seen(conn: sa.Connection, before: float) -> sa.ColumnElement[bool]:
-    """Return which events are old and known to every consumer."""
+    """Return the condition for events that are old and read by every consumer."""
     rule = EVENTS.c.at < before
     slowest = conn.execute(sa.select(sa.func.min(CURSORS.c.seq))).scalar()
     return rule if slowest is None else rule & (EVENTS.c.seq <= slowest)
@@ -26,7 +26,7 @@ def _drop(conn: sa.Connection, before: Before) -> Mapping[str, int]:
     seqs = conn.execute(last.limit(BATCH)).scalars().all()
     if not seqs:
         return {}
-    # Clocks step back: of what lies in between only what is old goes.
+    # The clock may have been set back, so check the age of events in between, too.
     between = EVENTS.c.seq.between(seqs[0], seqs[-1])
     return {"events": conn.execute(sa.delete(EVENTS).where(between & rule)).rowcount}
 

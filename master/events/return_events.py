@@ -1,7 +1,7 @@
-"""The events of returns: what a job came to is stored once, with the return, and told from there.
+"""Events of returns, whose data is stored only once, with the return.
 
-The row of such an event has no data of its own. Its tag names job and minion, whose return has all
-that was told; the return's row names the event, for when one of them goes before the other.
+The row of such an event has no data of its own. Its tag names job and minion, whose return
+contains the data. The return's row refers to the event, for when one of the two is deleted first.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import WITH_ANOTHER
 from catena.master.store.tables import EVENTS, RETURNS
 
-#: A value larger than this is not repeated in the return's event; the job has it.
+#: Maximum bytes of a value that is repeated in the return's event; the job has larger ones.
 EVENT_VALUE_LIMIT = 256 * 1024
-#: So many get their data back at a time: in memory each may be megabytes.
+#: Number of events that get their data back at a time; each may take megabytes of memory.
 GIVEN_AT_ONCE = 20
 _OF_JOB = sa.select(RETURNS).where(
     RETURNS.c.jid == sa.bindparam("b_jid"),
@@ -60,13 +60,13 @@ def told(minion: str, ret: JobReturn, at: float) -> dict[str, Any]:
 
 
 def cut(data: Mapping[str, Any], size: int) -> Mapping[str, Any] | None:
-    """Return the data of an event whose value is too large to be told; None where it is not.
+    """Return the data of an event without its too large value; None if the value is not too large.
 
     Args:
         data: as from `told`.
         size: bytes of the whole return, packed.
     """
-    # The whole is never smaller than the value alone, and is measured already.
+    # The whole return is at least as large as the value, and its size is known.
     if size <= EVENT_VALUE_LIMIT:
         return None
     value = len(msgpack.packb(data["return"]))
@@ -74,7 +74,7 @@ def cut(data: Mapping[str, Any], size: int) -> Mapping[str, Any] | None:
 
 
 def put_together(conn: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Mapping[int, dict[str, Any]]:
-    """Return the data of events that have none of their own, by their positions.
+    """Return position -> data for events that have no data of their own.
 
     Args:
         conn: a snapshot.
@@ -85,7 +85,7 @@ def put_together(conn: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Mapping[in
     for row in rows:
         jid, minion = events.returned_by(row.tag)
         wanted[jid][minion] = row.seq
-        # Whoever deletes a return gives its event the data first; by hand it may go without.
+        # `give_back` runs before a return is deleted; rows deleted by hand have lost the data.
         found[row.seq] = {"cmd": "_return", "id": minion, "jid": jid, "return": None}
     for jid, seqs in wanted.items():
         for row in conn.execute(_OF_JOB, {"b_jid": jid, "b_minions": padded(seqs)}):
@@ -94,7 +94,7 @@ def put_together(conn: sa.Connection, rows: Iterable[sa.Row[Any]]) -> Mapping[in
 
 
 def give_back(conn: sa.Connection, seqs: Sequence[int]) -> None:
-    """Give events whose returns are about to go the data that these have kept for them.
+    """Copy the data of returns that are about to be deleted into their events.
 
     Args:
         conn: the running transaction.

@@ -1,4 +1,4 @@
-"""The newest events in memory, so that followers need not read what was just written."""
+"""The newest events in memory, so that followers need not read them from the database."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import takewhile
 
 from catena.core.events import Event
 
-#: Events that are kept at most.
+#: Maximum number of events.
 RING = 4096
-#: What they hold, packed, at most: as Python's objects it is some times as much. An event may
-#: carry a value of a quarter of a megabyte, and 4 096 of those were a gigabyte.
+#: Maximum bytes of their packed data; as Python objects they take several times as much. An event
+#: may have a value of a quarter of a megabyte, so 4 096 of them could take a gigabyte.
 RING_BYTES = 8 * 1024 * 1024
 
 
 class EventRing:
-    """Keeps the newest events within two bounds; positions in it have no gap but the table's own.
+    """Keeps the newest events within two limits; its positions have no gaps but the table's own.
 
     Args:
-        count: of events.
-        size: bytes of their packed data.
+        count: maximum number of events.
+        size: maximum bytes of their packed data.
     """
 
     def __init__(self, count: int = RING, size: int = RING_BYTES) -> None:
@@ -31,13 +31,13 @@ class EventRing:
 
     @property
     def first(self) -> int | None:
-        """Return the position of the oldest event that is kept; None without one."""
+        """Return the position of the oldest event in memory; None if there is none."""
         return self._kept[0][0].seq if self._kept else None
 
     def add(self, event: Event, size: int) -> None:
-        """Keep the newest event, of *size* bytes packed, and forget what is too much.
+        """Add the newest event, of *size* bytes packed, and remove the oldest beyond the limits.
 
-        The newest alone is kept however large it is.
+        The newest event is kept however large it is.
         """
         self._kept.append((event, size))
         self._held += size
@@ -45,7 +45,7 @@ class EventRing:
             self._held -= self._kept.popleft()[1]
 
     def after(self, position: int, limit: int) -> Sequence[Event] | None:
-        """Return the oldest events after *position*, at most *limit*; None where some are gone."""
+        """Return up to *limit* events after *position*; None if some of them were removed."""
         first = self.first
         if first is None or first > position + 1:
             return None

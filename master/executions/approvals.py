@@ -1,4 +1,4 @@
-"""Who has to agree to a run before it may start, and who did."""
+"""Approvals of runs: requested before a run may start, granted by a user, or withdrawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.master.store.execution_tables import APPROVAL_VOTES, APPROVALS, RUNS
 
 
 class ApprovalState(StrEnum):
-    """How far an approval is; stored as is."""
+    """State of an approval; stored as is."""
 
     asked = "asked"
     granted = "granted"
@@ -56,12 +56,12 @@ _CYCLE = LifeCycle("approval", APPROVALS, APPROVAL)
 
 
 def ask(ledger: Ledger, run: int, content_hash: str) -> int:
-    """Ask for the approval of a run; return the approval's id.
+    """Request the approval of a run; return the approval's id.
 
     Args:
         ledger: of the running transaction.
         run: id of the run.
-        content_hash: SHA-256 of what is to run.
+        content_hash: SHA-256 of the work to approve.
     """
     values = {
         "subject": "run",
@@ -78,7 +78,7 @@ def ask(ledger: Ledger, run: int, content_hash: str) -> int:
 
 
 def grant(ledger: Ledger, approval: int, run: int) -> None:
-    """Store the vote of the ledger's user for an approval, and grant it."""
+    """Store the vote of the ledger's user and grant the approval."""
     vote = {
         "approval": approval,
         "operator": ledger.who,
@@ -90,7 +90,7 @@ def grant(ledger: Ledger, approval: int, run: int) -> None:
 
 
 def withdraw(ledger: Ledger, approval: int, run: int) -> None:
-    """Make an open approval void: its run is over."""
+    """Withdraw an open approval because its run has ended."""
     state = sa.select(APPROVALS.c.state).where(APPROVALS.c.id == approval)
     if ledger.conn.execute(state).scalar() == ApprovalState.asked.value:
         subject = Movable(approval, run, ApprovalState.asked.value)
@@ -98,7 +98,7 @@ def withdraw(ledger: Ledger, approval: int, run: int) -> None:
 
 
 def approved_by(conn: sa.Connection, approval: int | None) -> str:
-    """Return who agreed to an approval last; "": nobody did, or none was needed."""
+    """Return the user who approved last; "" if nobody did or no approval was needed."""
     query = sa.select(APPROVAL_VOTES.c.operator).where(
         APPROVAL_VOTES.c.approval == approval, APPROVAL_VOTES.c.word == "approve"
     )

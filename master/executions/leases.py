@@ -1,11 +1,11 @@
-"""Leases: which process works on something, and until when nobody else may.
+"""Leases: exclusive, time-limited claims of a process to an object, such as a row of a table.
 
-A lease lies in a row of its own, beside what it is about. It is claimed by compare-and-set, so it
-never has two holders. A holder that stops, or is cut off, loses it when its time is over.
+A lease is stored in its own row. It is claimed by compare-and-set, so it never has two holders. A
+holder that stops or loses its connection loses the lease when the lease expires.
 
-A process can be suspended and wake up after its lease was given to another one. So each claim
-raises the epoch of the lease. The epoch is a fencing token: what a holder stores, it stores in a
-transaction that asks `require` first.
+A process can be suspended and wake up after its lease was given to another process. Therefore each
+claim increases the epoch of the lease, which is a fencing token: a holder stores its results in a
+transaction that calls `require` first.
 
 The functions run in the transaction of their caller. *now* is the wall clock of the time source
 that all processes on the store share (`core.clock.TimeSource`), seconds since the epoch.
@@ -40,26 +40,26 @@ _CLAIM = (
 )
 _RENEW = sa.update(LEASES).where(_MINE).values(until=sa.bindparam("b_until"))
 _RELEASE = sa.update(LEASES).where(_MINE).values(holder="", until=0.0)
-#: Locked until the end of the transaction on PostgreSQL; SQLite has one writer.
+#: Locks the row until the end of the transaction on PostgreSQL; SQLite has one writer.
 _REQUIRE = sa.select(LEASES.c.epoch).where(_MINE).with_for_update(read=True)
 _END = sa.update(LEASES).where(_ID, _FREE).values(holder="", until=0.0)
 _LIVE = sa.select(LEASES.c.epoch).where(_ID, sa.not_(_FREE))
 
 
 class LeaseLostError(TryLaterError):
-    """Another process works on it by now."""
+    """The lease has ended, or another process holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim to something."""
+    """A claim to an object."""
 
-    #: What sort of thing it is about: a table, as a rule.
+    #: Type of the object: usually a table's name.
     subject: str
     id: str
-    #: A name that no other process has, and none had before: a restarted process takes a new one.
+    #: Name of the holding process, never reused: a restarted process takes a new name.
     holder: str
-    #: Fencing token: larger than that of every earlier claim to the same thing.
+    #: Fencing token: larger than that of every earlier claim to the same object.
     epoch: int
     until: float
 
@@ -75,17 +75,17 @@ class Lease:
 def claim(
     conn: sa.Connection, wanted: tuple[str, str], holder: str, now: float, seconds: float
 ) -> Lease | None:
-    """Claim something that nobody holds.
+    """Claim an object that no process holds.
 
     Args:
         conn: in a transaction that writes.
-        wanted: subject and id.
-        holder: the process that claims it.
-        now: see above.
-        seconds: how long the lease lasts unless it is renewed.
+        wanted: subject and id of the object.
+        holder: name of the claiming process.
+        now: wall clock, seconds since the epoch.
+        seconds: duration of the lease unless it is renewed.
 
     Returns:
-        None if somebody holds it, *holder* included.
+        The lease; None if a process, *holder* included, holds the object.
     """
     if not holder:
         raise ValueError("a lease needs a holder")
@@ -103,10 +103,10 @@ def claim(
 
 
 def renew(conn: sa.Connection, lease: Lease, now: float, seconds: float) -> Lease:
-    """Return a lease with its time extended, also one that is over but that nobody took.
+    """Extend a lease and return it; an expired lease that nobody has claimed can be renewed.
 
     Raises:
-        LeaseLostError: another process took it, or ended it.
+        LeaseLostError: another process has claimed or ended the lease.
     """
     until = now + seconds
     if conn.execute(_RENEW, {**lease._key(), "b_until": until}).rowcount != 1:
@@ -115,37 +115,37 @@ def renew(conn: sa.Connection, lease: Lease, now: float, seconds: float) -> Leas
 
 
 def release(conn: sa.Connection, lease: Lease) -> bool:
-    """Give a lease back; return False if it was lost before.
+    """Release a lease; return False if it was lost before.
 
-    Its row stays, so that the next epoch is larger.
+    The row stays, so that the next epoch is larger.
     """
     return conn.execute(_RELEASE, lease._key()).rowcount == 1
 
 
 def require(conn: sa.Connection, lease: Lease) -> None:
-    """Make sure that what the transaction stores is stored under a lease.
+    """Check that *lease* is held until the end of the transaction.
 
     Raises:
-        LeaseLostError: another process took it, or ended it.
+        LeaseLostError: another process has claimed or ended the lease.
     """
     if conn.execute(_REQUIRE, lease._key()).scalar() is None:
         raise LeaseLostError
 
 
 def end_lapsed(conn: sa.Connection, wanted: tuple[str, str], now: float) -> bool:
-    """End the lease of a holder whose time is over; return whether nobody holds it now."""
+    """End an expired lease; return whether no process holds the object now."""
     key = {"b_subject": wanted[0], "b_id": wanted[1], "b_now": now}
     conn.execute(_END, key)
     return conn.execute(_LIVE, key).scalar() is None
 
 
 def lapse_all(conn: sa.Connection, subject: str) -> None:
-    """Let the time of every lease of a subject be over: none of their holders is alive."""
+    """Expire every lease of a subject; the caller knows that no holder is alive."""
     conn.execute(sa.update(LEASES).where(LEASES.c.subject == subject).values(until=0.0))
 
 
 def is_live(subject: str, id_column: sa.ColumnElement[str], now: float) -> sa.ColumnElement[bool]:
-    """Return the condition that somebody holds the row whose id is in *id_column*."""
+    """Return the SQL condition that a process holds the row whose id is in *id_column*."""
     return sa.exists().where(
         LEASES.c.subject == subject,
         LEASES.c.id == id_column,
@@ -155,7 +155,7 @@ def is_live(subject: str, id_column: sa.ColumnElement[str], now: float) -> sa.Co
 
 
 def _insert(conn: sa.Connection, row: dict[str, object]) -> bool:
-    """Insert the first lease of something; return False if another transaction was faster."""
+    """Insert the first lease of an object; return False if another transaction was faster."""
     insert = postgresql.insert if conn.dialect.name == "postgresql" else sqlite.insert
     statement = insert(LEASES).values(row).on_conflict_do_nothing().returning(LEASES.c.epoch)
     return conn.execute(statement).first() is not None

@@ -1,4 +1,4 @@
-"""The life cycles that engines share: of an execution, and of the common status of a run."""
+"""The life cycles that engines share: that of an execution, and that of a run's common status."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ EXECUTION = Machine(
     failures=[_E.fail, _E.reject, _E.lose],
 )
 
-#: Which changes of its common status a run may show, whatever words its engine has for them.
+#: Allowed changes of a run's common status, independent of the engine's own states.
 RUN = Machine(
     "run",
     {
@@ -109,7 +109,7 @@ RUN = Machine(
         _S.NEW: Kind.wait,
         _S.RUNNING: Kind.working,
         _S.DONE: Kind.final,
-        # A failed run is kept: it can be given up, and the next epoch retries it.
+        # Not final: a failed run can be given up, or retried in the next epoch.
         _S.FAILED: Kind.failure,
         _S.CANCELLED: Kind.final,
         _S.LOST: Kind.final,
@@ -146,7 +146,7 @@ _STATUS = {
     _S.LOST: Status.failed,
 }
 
-#: Executions in one of these have not ended.
+#: Stored texts of the states of executions that have not ended.
 OPEN = tuple(state.value for state in ExecutionState if not EXECUTION.is_final(state))
 
 
@@ -158,15 +158,16 @@ def status(state: ExecutionState) -> Status:
 def check_statuses(
     machine: Machine[S, E], statuses: Mapping[S, ExecutionState], opening: Collection[E] = ()
 ) -> Mapping[S, ExecutionState]:
-    """Return *statuses* after a check that they agree with the common life cycle of runs.
+    """Check that *statuses* agree with the common life cycle of runs, and return them.
 
     Args:
-        machine: an engine's life cycle of its runs.
-        statuses: the common status of each of its states.
-        opening: events that do not move a run but open the next one.
+        machine: an engine's life cycle of runs.
+        statuses: the common status of each state of *machine*.
+        opening: events that open the next run instead of moving a run.
 
     Raises:
-        TableError: a state has no status, or a row changes the status as no run may.
+        TableError: a state has no status, or a transition changes the status in a way that `RUN`
+            does not allow.
     """
     allowed = {(row.source, row.target) for row in RUN.rows.values()}
     for row in machine.rows.values():

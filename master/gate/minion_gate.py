@@ -1,7 +1,7 @@
-"""The table of minion messages: what each does, and who may send it.
+"""The table of minion messages: their handlers, and who may send them.
 
-Identity comes from the channel alone. A connection must have said Hello before anything else on
-control; the bulk and enrol sockets have tables of their own.
+The connection alone identifies a minion. On control, Hello must come before any other message; the
+bulk and enrol sockets have tables of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from catena.master.jobs.returns import Returns
 from catena.master.keys.enrol import Enrol
 from catena.master.keys.service import Keys
 from catena.master.minions.limits import RateLimit
-from catena.master.minions.sessions import Link
+from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Bulk, Store, after_commit
 from catena.master.store.fast.pending import Pending
 from catena.transport import messages as m
@@ -39,36 +39,36 @@ from catena.transport.wire import only_field
 
 log = logging.getLogger(__name__)
 
-#: How often a minion's dropped events are reported while it is over its rate.
+#: Seconds between two log lines about the dropped events of a minion over its rate.
 DROPPED_EVERY_SECONDS = 60.0
 EVENT_ID_LIMIT = 64
-#: Greetings per second of one key, and how many at once: each may store a session and an event.
+#: Maximum Hellos per second of one key, and below at once: each may store a session and an event.
 HELLO_RATE = 1.0
 HELLO_BURST = 30.0
-#: Requests of one minion that are worked on at a time, and how many of them for pillar: the
-#: processes and threads that serve them are everybody's.
+#: Maximum concurrent requests of one minion, and below those for pillar, since all minions share
+#: the processes and threads that serve them.
 SERVED_LIMIT = 128
 PILLAR_LIMIT = 32
-#: An answer that meets a full queue is sent again so often, with so long a pause.
+#: Maximum attempts to send an answer to a full queue, and below the pause in seconds.
 SEND_TRIES = 100
 SEND_PAUSE_SECONDS = 0.02
-#: Refusals of one minion that are logged, per second and at once.
+#: Logged refusals of one minion, per second and below at once.
 AUDIT_RATE = 0.1
 AUDIT_BURST = 20.0
 
 
-class PillarService(Protocol):
+class PillarSource(Protocol):
     """Compiles pillar in worker processes."""
 
     async def compile(self, minion: str, request: m.PillarRequest) -> m.PillarReply:
-        """Return the pillar of *minion*, or its faults."""
+        """Return the pillar of *minion*, or its errors."""
 
 
-class FileService(Protocol):
+class BulkFiles(Protocol):
     """Serves files to the bulk socket; called in a thread."""
 
     def manifest(self, minion: str, saltenv: str, asked: float | None = None) -> m.ManifestReply:
-        """Return the file list of an environment as *minion* sees it, no older than *asked*."""
+        """Return the file list of an environment for *minion*, no older than *asked*."""
 
     def chunk(self, minion: str, request: m.ChunkRequest) -> m.ChunkReply:
         """Return a piece of a file."""
@@ -78,7 +78,7 @@ class FileService(Protocol):
 
 
 class PushService(Protocol):
-    """Takes files that minions push."""
+    """Receives files that minions push."""
 
     def put(self, minion: str, part: m.FilePush) -> None:
         """Store one piece."""
@@ -86,18 +86,18 @@ class PushService(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """What the gate hands messages to."""
+    """The services that handle messages."""
 
     store: Store
     bus: EventBus
     keys: Keys
-    link: Link
+    link: MessageSender
     clock: Clock
     enrol: Enrol
     presence: Presence
     returns: Returns
-    pillar: PillarService
-    files: FileService
+    pillar: PillarSource
+    files: BulkFiles
     return_limit_bytes: int
     events_per_second: int
     outputs: Outputs
@@ -105,13 +105,13 @@ class GateParts:
 
 
 Outcome = asyncio.Future[Any] | Pending | None
-#: A minion's event, and what acknowledges it.
+#: A minion's event, and the function that acknowledges it.
 _Fired = tuple[NewEvent, Callable[[], object]]
 _Handler = Callable[[Peer, str, m.Envelope], Outcome]
 
 
 class MinionGate:
-    """Gives each message of a minion to its handler. `on_message` is the gateway's callback."""
+    """Dispatches each message of a minion. `on_message` is the gateway's callback."""
 
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
@@ -149,15 +149,15 @@ class MinionGate:
         }
 
     def handled(self) -> Collection[type]:
-        """Return every message that has a handler (checked against the wire's table)."""
+        """Return all message types with a handler (checked against the wire's table)."""
         return {*self._control, *self._bulk, m.Hello, m.EnrolProbe, m.EnrolRequest}
 
     def on_message(self, peer: Peer, envelope: m.Envelope) -> Outcome:
         """Handle one message; a CatenaError becomes the gateway's Failure.
 
         Raises:
-            NotAllowedError: no Hello came before, or the key isn't a minion's.
-            TryLaterError: too many requests of this minion are worked on.
+            NotAllowedError: there was no Hello, or the key is not a minion's.
+            TryLaterError: too many requests of this minion are in progress.
         """
         try:
             if peer.socket == "enrol":
@@ -194,8 +194,8 @@ class MinionGate:
         if session is None and (peer.socket, peer.routing_id) not in self._callers:
             if isinstance(envelope.message, (m.Pong, m.Goodbye)):
                 return None
-            # It may take itself for welcome: a Refused of ours was lost, or it was silent for
-            # too long. Without a word it would wait for ever.
+            # The minion may think that it is welcome, if a Refused was lost or it was silent for
+            # too long. Without an answer it would wait for ever.
             self._parts.link.send(
                 peer, m.Refused("hello", "say Hello first", 0.0), envelope.msg_id
             )
@@ -206,13 +206,13 @@ class MinionGate:
         return self._answer_errors(peer, envelope, done)
 
     def on_gone(self, peer: Peer) -> None:
-        """A connection ended."""
+        """Process the end of a connection."""
         self._callers.discard((peer.socket, peer.routing_id))
         if peer.socket == "control":
             self._parts.presence.gone(peer)
 
     def sweep(self) -> None:
-        """Forget what stopped coming, report what was dropped; call it every few seconds."""
+        """Remove expired state and log dropped events; call it every few seconds."""
         self._buffer.sweep()
         now = self._parts.clock.monotonic()
         for minion, count in list(self._dropped.items()):
@@ -227,7 +227,7 @@ class MinionGate:
             )
 
     async def close(self) -> None:
-        """End the requests that are being served."""
+        """Cancel the requests in progress."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -260,11 +260,11 @@ class MinionGate:
         if not 0 < len(fired.event_id) <= EVENT_ID_LIMIT or not events.is_tag(fired.tag):
             raise NotAllowedError("an event needs an id of at most 64 characters and a tag")
         if not self._rate.allow(minion):
-            # Told as stored, so that a storm does not come again for ever; the count is reported.
+            # Acknowledge it like a stored event, so that the minion does not resend it for ever.
             self._dropped[minion] = self._dropped.get(minion, 0) + 1
             self._parts.link.send(peer, m.EventStored(fired.event_id), envelope.msg_id)
             return None
-        # Reactors read the id from here: it is the sender's, whatever the sender wrote.
+        # Reactors rely on the id: replace whatever the sender wrote by the sender's id.
         data = {**fired.data, "id": minion}
         tag = events.own_tag(minion, fired.tag)
         stored = m.EventStored(fired.event_id)
@@ -284,7 +284,7 @@ class MinionGate:
         after_commit(conn, ack)
 
     def _store_events(self, conn: sa.Connection, items: Sequence[_Fired]) -> None:
-        # One that is known already violates its constraint, and all are stored by themselves.
+        # A duplicate violates the constraint of all; then each is stored separately.
         self._parts.bus.record_many(conn, [new for new, _ in items])
         for _, ack in items:
             after_commit(conn, ack)
@@ -333,7 +333,7 @@ class MinionGate:
         return self._serve(peer, envelope, join())
 
     def _serve(self, peer: Peer, envelope: m.Envelope, work: Coroutine[Any, Any, Any]) -> Outcome:
-        """Answer with what *work* returns (nothing for None), or with its error."""
+        """Answer with the result of *work* (no answer for None), or with its error."""
 
         async def run() -> None:
             answer = await work
@@ -355,9 +355,9 @@ class MinionGate:
         return task
 
     async def _deliver(self, peer: Peer, answer: Any, msg_id: bytes) -> None:
-        """Send an answer; while the peer's short queue is full, a few more times.
+        """Send an answer; retry a few times while the peer's short queue is full.
 
-        An answer that is dropped costs the asker its whole patience.
+        After a dropped answer the peer would wait for its whole timeout.
         """
         for _ in range(SEND_TRIES):
             if self._parts.link.send(peer, answer, msg_id):
@@ -365,7 +365,7 @@ class MinionGate:
             await asyncio.sleep(SEND_PAUSE_SECONDS)
 
     def _audit(self, peer: Peer, envelope: m.Envelope, error: CatenaError) -> None:
-        """Log who was refused what; a storm of refusals is a few lines."""
+        """Log a refusal, at a limited rate."""
         who = self._parts.keys.minion_of(peer.user_id) or f"key {peer.user_id[:16]}"
         if self._audits.allow(peer.user_id if peer.socket != "enrol" else peer.address):
             kind = type(envelope.message).__name__

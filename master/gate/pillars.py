@@ -1,4 +1,4 @@
-"""Pillar of minions, compiled in worker processes."""
+"""Pillars of minions, compiled in worker processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catena.master.minions.facts import Facts
 from catena.master.workers.pool import Workers
 from catena.transport.messages import PillarReply, PillarRequest
 
-#: Targets by pillar use pillars that are at most so old.
+#: Maximum age in seconds of the pillars used for targets.
 FRESH_SECONDS = 60.0
 KEPT = 10_000
 
@@ -20,12 +20,12 @@ Grains = Callable[[str], Awaitable[dict[str, Any]]]
 
 
 class PillarService:
-    """Compiles pillar for whom the connection says, from the grains that the store holds.
+    """Compiles the pillar of the connected minion from its stored grains.
 
     Args:
-        workers: the processes that do it.
-        grains: stored grains of a minion.
-        clock: for the age of kept pillars.
+        workers: the worker processes.
+        grains: returns the stored grains of a minion.
+        clock: for the age of cached pillars.
         facts: tells when grains have changed.
     """
 
@@ -34,18 +34,18 @@ class PillarService:
         self._grains = grains
         self._clock = clock
         self._facts = facts
-        #: By minion: when it was compiled, from which of the minion's reports, and the pillar.
+        #: Minion -> time of compilation, number of its facts report, and the pillar.
         self._kept: dict[str, tuple[float, int, Mapping[str, Any]]] = {}
 
     async def compile(
         self, minion: str, request: PillarRequest, line: str = "pillar"
     ) -> PillarReply:
-        """Return the pillar of *minion*, or why there is none.
+        """Return the pillar of *minion*, or the errors that prevent it.
 
         Args:
-            minion: whose.
-            request: which.
-            line: where it waits for a process (`Workers.call`).
+            minion: whose pillar.
+            request: the request.
+            line: queue for a worker process (`Workers.call`).
         """
         try:
             grains = await self._grains(minion)
@@ -65,7 +65,7 @@ class PillarService:
         return PillarReply(found["pillar"], tuple(found["errors"]))
 
     async def pillars(self, minions: Collection[str]) -> Mapping[str, Mapping[str, Any]]:
-        """Return the pillars of *minions* for targeting; a broken one matches nothing."""
+        """Return the pillars of *minions* for targeting; one with errors matches nothing."""
         now = self._clock.monotonic()
         # Grains that arrive while a pillar is compiled outdate it.
         changes = {name: self._facts.changes(name) for name in minions}

@@ -1,7 +1,7 @@
-"""Who is up, since when, and what happens when two claim to be one.
+"""Presence of minions, and conflicts between two claims to one identity.
 
-A minion is up from its Hello. It is down when it says Goodbye, or when it was silent for three
-heartbeats; a connection that ends only makes its jobs wait, since most come back at once.
+A minion is up from its Hello. It is down after a Goodbye, or after three missed heartbeats. The
+end of a connection only makes its jobs wait, since most minions reconnect at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.ids import machine_id as checked_machine_id
 from catena.master.events.bus import EventBus
-from catena.master.jobs.handover import Handover, Pending
+from catena.master.jobs.handover import Backlog, Handover
 from catena.master.keys.ring import KnownKey
 from catena.master.keys.service import Keys
 from catena.master.minions import rows
 from catena.master.minions.facts import Facts
-from catena.master.minions.sessions import Link, Session, Sessions
+from catena.master.minions.sessions import MessageSender, Session, Sessions
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import Envelope, Goodbye, Hello, Ping, Refused, Welcome
 from catena.transport.messages.session import JOB_OUTPUT, MASTER_WIRE
@@ -34,11 +34,11 @@ from catena.transport.peers import Peer
 
 log = logging.getLogger(__name__)
 
-#: Heartbeats without a frame after which a minion is down.
+#: Number of heartbeats without a frame after which a minion is down.
 SILENT_BEATS = 3
-#: How long the older of two claimants has to answer a ping.
+#: Seconds for the older of two claimants to answer a ping.
 ANSWER_SECONDS = 3.0
-#: How soon a refused claimant may ask again.
+#: Seconds after which a refused claimant may ask again.
 REFUSED_RETRY_SECONDS = 60.0
 BUSY_RETRY_SECONDS = 10.0
 LAST_SEEN_EVERY_SECONDS = 30.0
@@ -47,7 +47,7 @@ SESSION_LIMIT = 64
 
 @dataclass(frozen=True, slots=True)
 class PresenceParts:
-    """What presence works with."""
+    """The objects that presence works with."""
 
     store: Store
     bus: EventBus
@@ -55,19 +55,19 @@ class PresenceParts:
     facts: Facts
     sessions: Sessions
     handover: Handover
-    link: Link
+    link: MessageSender
     clock: Clock
     ping_interval_seconds: int
-    #: What the Welcome tells minions to keep to.
+    #: Limits sent in the Welcome.
     events_per_second: int
-    #: Bytes of running jobs' output: per second of one minion, and kept of one job; 0: none.
+    #: Bytes of running jobs' output: per second and minion, and below stored per job; 0: none.
     output_per_second: int = 0
     output_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A Hello that waits until an older session has or has not answered."""
+    """A Hello that waits for an older session to answer or time out."""
 
     peer: Peer
     envelope: Envelope
@@ -76,21 +76,22 @@ class _Claim:
 
 
 class Presence:
-    """Admits connections of accepted keys and keeps the table of who is up."""
+    """Admits connections of accepted keys and records which minions are up."""
 
     def __init__(self, parts: PresenceParts) -> None:
         self._parts = parts
         self._claims: defaultdict[int, list[_Claim]] = defaultdict(list)
         self._seq = 0
-        #: Minions that are up in the store without a session -> monotonic time of their end.
+        #: Minions that are up in the store without a session -> monotonic time at which they are
+        #: down.
         self._leaving: dict[str, float] = {}
         self._heard: set[str] = set()
         self._flushed = parts.clock.monotonic()
-        #: Told of a minion whose Hello is stored.
+        #: Called with each minion whose Hello is stored.
         self.on_admitted: list[Callable[[str], None]] = []
 
     async def open(self) -> None:
-        """Give the minions that were up when the master stopped the time to come back."""
+        """Give minions that were up when the master stopped time to reconnect."""
         up = await self._parts.store.read(rows.up)
         until = self._parts.clock.monotonic() + self._patience
         self._leaving = dict.fromkeys(up, until)
@@ -100,7 +101,7 @@ class Presence:
         return float(SILENT_BEATS * self._parts.ping_interval_seconds)
 
     def hello(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
-        """Take or refuse a connection, or first ask the session that stands in its way."""
+        """Accept or refuse a Hello, or first ping a session that conflicts with it."""
         hello: Hello = envelope.message
         minion = self._parts.keys.minion_of(peer.user_id)
         if minion is None or hello.id != minion:
@@ -122,8 +123,8 @@ class Presence:
             return stored
         admitted = self._parts.sessions.of(peer)
         if admitted and admitted.session == hello.session:
-            # Said again before it was answered. It knows of no job that came in between, and so
-            # would make them lost.
+            # A repeated Hello, sent before the first was answered. It does not list jobs ordered
+            # since, and would make them count as lost.
             self._parts.link.send(peer, self._welcome(envelope.message), envelope.msg_id)
             return None
         for old, code in self._rivals(minion, hello):
@@ -134,7 +135,7 @@ class Presence:
         return self._admit(peer, envelope, minion)
 
     def heard(self, peer: Peer) -> Session | None:
-        """Note that a connection's program is alive; return its session, if it has one."""
+        """Record that a connection's program is alive; return its session, if any."""
         session = self._parts.sessions.of(peer)
         if session is None:
             return None
@@ -145,20 +146,20 @@ class Presence:
         return session
 
     def goodbye(self, peer: Peer, message: Goodbye) -> None:
-        """A minion stops on purpose: it is down now."""
+        """Process a Goodbye: the minion is down now."""
         session = self._parts.sessions.of(peer)
         if session is not None and self._drop(session):
             self._leaving[session.minion] = 0.0
             self._settle_leavers()
 
     def gone(self, peer: Peer) -> None:
-        """A connection ended: jobs wait; it is down only if it does not come back in time."""
+        """Process the end of a connection: jobs wait; the minion is down if it stays away."""
         session = self._parts.sessions.of(peer)
         if session is not None:
             self._drop(session)
 
     def closed(self, key: KnownKey) -> None:
-        """A key lost its access (the gateway tells its minion): its session is over."""
+        """End the session of a key that lost its access; the gateway notifies the minion."""
         session = self._parts.sessions.get(key.minion)
         if session is None or session.peer.user_id != key.fingerprint:
             return
@@ -166,7 +167,7 @@ class Presence:
             self._leaving[session.minion] = 0.0
 
     def tick(self) -> None:
-        """Look for the silent; call it about once a second."""
+        """Check for silent minions; call it about once a second."""
         now = self._parts.clock.monotonic()
         for session in self._parts.sessions:
             silence = now - session.heard
@@ -183,7 +184,7 @@ class Presence:
             self._parts.store.later(lambda conn: rows.seen(conn, heard, at))
 
     def _rivals(self, minion: str, hello: Hello) -> list[tuple[Session, str]]:
-        """Return the other live sessions that claim to be this minion, or this machine."""
+        """Return other live sessions that claim the same minion id or machine."""
         own = self._parts.sessions.get(minion)
         found = []
         if own is not None and own.session != hello.session:
@@ -198,7 +199,7 @@ class Presence:
         return self._parts.link.send(session.peer, Ping(self._seq))
 
     def _challenge(self, old: Session) -> bool:
-        """Ping *old*; True when its answer must be waited for."""
+        """Ping *old*; return whether to wait for its answer."""
         if id(old) in self._claims:
             return True
         if not self._ping(old):
@@ -208,13 +209,13 @@ class Presence:
         return True
 
     def _give_way(self, old: Session) -> None:
-        """The older session did not answer: it is gone, and the newest claim is heard."""
+        """Drop an older session that did not answer, and process the newest claim."""
         claims = self._claims.pop(id(old), [])
         if not claims:
             return
         self._drop(old)
         for claim in claims:
-            # Each is looked at anew: the first that is admitted is now the older one.
+            # Check each anew, because the first one admitted is now the older session.
             self._hear(claim)
 
     def _drop(self, session: Session) -> bool:
@@ -227,11 +228,11 @@ class Presence:
         return was_current
 
     def _hear(self, claim: _Claim) -> None:
-        """Take or refuse a Hello that had to wait; no caller is left to answer its errors."""
+        """Accept or refuse a delayed Hello; no caller handles its errors."""
         try:
             self.hello(claim.peer, claim.envelope)
         except CatenaError as error:
-            # The store is closed, as at the end of the master.
+            # The store is closed, because the master stops.
             busy = Refused("busy", str(error), BUSY_RETRY_SECONDS)
             self._parts.link.send(claim.peer, busy, claim.envelope.msg_id)
 
@@ -252,7 +253,7 @@ class Presence:
         self._refuse_visibly(claim, why, winner.minion)
 
     def _refuse_machine(self, claim: _Claim, owner: str) -> None:
-        """Refuse a minion that says that it is the machine of another accepted one."""
+        """Refuse a minion with the machine id of another accepted one."""
         machine = claim.envelope.message.machine_id
         why = (
             f"machine id {machine} is that of {owner}, which is accepted; this one came from "
@@ -299,6 +300,7 @@ class Presence:
             hello.boot_id,
             hello.version,
             self._parts.clock.monotonic(),
+            hello.wire,
         )
         self._parts.sessions.put(session)
         self._parts.keys.works_as(minion, hello.machine_id)
@@ -310,7 +312,7 @@ class Presence:
         return done
 
     def grains(self, peer: Peer, minion: str, envelope: Envelope) -> asyncio.Future[Any]:
-        """Store grains that a minion has collected anew."""
+        """Store grains that a minion has collected."""
         now = self._parts.clock.now().timestamp()
         data = envelope.message.grains
         done = self._parts.store.post(lambda conn: rows.grains(conn, minion, data, now))
@@ -323,7 +325,7 @@ class Presence:
     def _check_stored(
         self, future: asyncio.Future[Any], session: Session, envelope: Envelope
     ) -> None:
-        """End the session whose facts can't be stored: the minion reports them all again."""
+        """End a session whose facts cannot be stored; the minion will report them again."""
         if future.cancelled() or future.exception() is None:
             return
         if self._drop(session):
@@ -348,7 +350,7 @@ class Presence:
         pending = self._parts.handover.pending(conn, session.minion, hello.open_jobs)
         after_commit(conn, lambda: self._admitted(session, pending))
 
-    def _admitted(self, session: Session, pending: Pending) -> None:
+    def _admitted(self, session: Session, pending: Backlog) -> None:
         if self._parts.sessions.get(session.minion) is session:
             self._parts.handover.deliver(pending)
         for told in self.on_admitted:
@@ -364,7 +366,7 @@ class Presence:
             self._parts.store.later(lambda conn: self._store_lost(conn, lost))
 
     def _store_lost(self, conn: sa.Connection, lost: list[str]) -> None:
-        # One that came back while this waited for the writer is up already.
+        # A minion that returned while this was queued for the writer is up already.
         names = [name for name in lost if name not in self._parts.sessions]
         changed = rows.down(conn, names, self._parts.clock.now().timestamp())
         if changed:

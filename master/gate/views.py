@@ -1,25 +1,37 @@
-"""Minions as people see them."""
+"""Minions in the form in which they are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
+from catena.client.replies.minions import MinionDetail, MinionLine
 from catena.core.clock import Clock
 from catena.core.errors import NotFoundError
 from catena.core.suggest import unknown
-from catena.master.chains import rows as chain_rows
+from catena.master.gate import rows
 from catena.master.keys.service import Keys
 from catena.master.minions import rows as minion_rows
 from catena.master.minions.facts import Facts
+from catena.master.minions.rows import StoredMinion
 from catena.master.minions.sessions import Sessions
 from catena.master.store.database import Store
-from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
-RECENT_JOBS = 20
+
+class _Shown(TypedDict):
+    id: str
+    up: bool
+    since: float
+    conflict: str
+    connected: bool
+    last_seen: float | None
+    version: str | None
+    boot_id: str | None
+    address: str | None
+    machine_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +43,19 @@ class MinionViews:
     sessions: Sessions
     clock: Clock
     facts: Facts
+    #: Returns by minion the titles of the runs there that have not ended.
+    under_way: Callable[[sa.Connection], Mapping[str, Sequence[str]]]
 
-    async def list(self, names: Collection[str]) -> list[dict[str, Any]]:
-        """Return what MinionList describes, for accepted minions, sorted by id."""
-        columns = [
-            column for column in MINIONS.c if column.name not in ("grains", "pending_resume")
-        ]
-        rows = await self.store.read(lambda conn: conn.execute(sa.select(*columns)).all())
-        found = {row.id: row for row in rows}
-        chains = await self.store.read(_chains)
+    async def list(self, names: Collection[str]) -> list[MinionLine]:
+        """Return the lines of accepted minions, sorted by id."""
+        found = await self.store.read(minion_rows.every)
+        runs = await self.store.read(self.under_way)
         return [
-            self._shown(name, found.get(name)) | {"chain": chains.get(name, "")}
+            MinionLine(**self._shown(name, found.get(name)), chain=", ".join(runs.get(name, ())))
             for name in sorted(names)
         ]
 
-    async def show(self, name: str) -> dict[str, Any]:
+    async def show(self, name: str) -> MinionDetail:
         """Return one minion with its grains and its last jobs.
 
         Raises:
@@ -54,14 +64,15 @@ class MinionViews:
         if name not in self.keys.ids():
             raise NotFoundError(unknown("minion", name, self.keys.ids()))
         await self.facts.settled(name)
-        query = sa.select(MINIONS).where(MINIONS.c.id == name)
-        row = await self.store.read(lambda conn: conn.execute(query).one_or_none())
-        shown = self._shown(name, row)
-        shown["jobs"] = await self.store.read(lambda conn: _jobs(conn, name))
-        shown["chain"] = (await self.store.read(_chains)).get(name, "")
-        shown["pending_resume"] = (row.pending_resume if row else None) or {}
-        shown["grains"] = (row.grains if row else None) or {}
-        return shown
+        row, reports = await self.store.read(lambda conn: minion_rows.stored(conn, name))
+        runs = await self.store.read(self.under_way)
+        return MinionDetail(
+            **self._shown(name, row),
+            chain=", ".join(runs.get(name, ())),
+            jobs=await self.store.read(lambda conn: rows.recent_jobs(conn, name)),
+            pending_resume=reports.pending_resume,
+            grains=reports.grains,
+        )
 
     async def grains(self, name: str) -> dict[str, Any]:
         """Return the grains that a minion reported last; empty when it never said Hello.
@@ -70,12 +81,16 @@ class MinionViews:
             TryLaterError: they can't be stored now.
         """
         await self.facts.settled(name)
-        query = sa.select(MINIONS.c.grains).where(MINIONS.c.id == name)
-        return await self.store.read(lambda conn: conn.execute(query).scalar()) or {}
+        return await self.store.read(lambda conn: minion_rows.stored_grains(conn, name))
 
-    def _shown(self, name: str, row: sa.Row[Any] | None) -> dict[str, Any]:
+    def _shown(self, name: str, row: StoredMinion | None) -> _Shown:
+        """Return the fields that lines and details share, without the chains."""
         if row is None:
-            return {"id": name, "up": False, "since": 0.0, "conflict": "", "connected": False}
+            return {
+                "id": name, "up": False, "since": 0.0, "conflict": "", "connected": False,
+                "last_seen": None, "version": None, "boot_id": None, "address": None,
+                "machine_id": None,
+            }  # fmt: skip
         now = self.clock.now().timestamp()
         fresh = now - row.conflict_at < minion_rows.CONFLICT_SECONDS
         return {
@@ -90,22 +105,3 @@ class MinionViews:
             "machine_id": row.machine_id,
             "conflict": row.conflict if fresh else "",
         }
-
-
-def _jobs(conn: sa.Connection, name: str) -> list[dict[str, Any]]:
-    query = (
-        sa.select(JOBS.c.jid, JOBS.c.fun, DELIVERIES.c.state, DELIVERIES.c.detail)
-        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
-        .where(DELIVERIES.c.minion == name)
-        .order_by(JOBS.c.jid.desc())
-        .limit(RECENT_JOBS)
-    )
-    return [dict(row._mapping) for row in conn.execute(query)]
-
-
-def _chains(conn: sa.Connection) -> dict[str, str]:
-    """Return the open chains of each minion, the one that came first at the front."""
-    found: dict[str, list[str]] = {}
-    for run in chain_rows.open_runs(conn):
-        found.setdefault(run.minion, []).append(f"{run.label} (#{run.chain_id})")
-    return {minion: ", ".join(names) for minion, names in found.items()}

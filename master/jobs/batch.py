@@ -57,7 +57,7 @@ def first_states(
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class BatchMoves:
     """What becomes of the held deliveries of a batched job, as (jid, minion, state)."""
 
     #: Those that begin now.
@@ -68,7 +68,7 @@ class Next:
 
 def next_of(
     conn: sa.Connection, jid: str, limit: int, connected: Container[str], now: float
-) -> Next:
+) -> BatchMoves:
     """Return which held deliveries of a batched job begin, or are cancelled.
 
     The caller moves them in the same transaction. `connected` is read from the writer's thread; a
@@ -85,12 +85,12 @@ def next_of(
     rows = conn.execute(query.where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)).all()
     held = [r for r in rows if r.state == Delivery.held.value]
     if not held:
-        return Next()
+        return BatchMoves()
     rule = conn.execute(
         sa.select(JOBS.c.batch_wait, JOBS.c.batch_failhard).where(JOBS.c.jid == jid)
     ).one()
     if rule.batch_failhard and _has_failed(conn, jid, {r.state for r in rows}):
-        return Next(cancel=tuple((jid, r.minion, r.state) for r in held))
+        return BatchMoves(cancel=tuple((jid, r.minion, r.state) for r in held))
     busy = {Delivery.received.value, Delivery.running.value}
     on_the_way = {Delivery.queued.value, Delivery.sent.value}
     active = sum(
@@ -100,7 +100,7 @@ def next_of(
         for r in rows
     )
     waiting = [r for r in held if r.minion in connected]
-    return Next(tuple((jid, r.minion, r.state) for r in waiting[: max(0, limit - active)]))
+    return BatchMoves(tuple((jid, r.minion, r.state) for r in waiting[: max(0, limit - active)]))
 
 
 def _has_failed(conn: sa.Connection, jid: str, states: Container[str]) -> bool:

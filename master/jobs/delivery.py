@@ -12,6 +12,7 @@ class Delivery(StrEnum):
 
     held = "held"  #: waits for its turn in a batch
     queued = "queued"  #: stored; the minion is not connected, or it was not handed over yet
+    paused = "paused"  #: not handed over until a person continues the work that it belongs to
     sent = "sent"  #: handed to the connection, or about to; the minion has not said that it has it
     received = "received"  #: durable on the minion
     running = "running"  #: the minion reported a step
@@ -22,10 +23,12 @@ class Delivery(StrEnum):
     lost = "lost"  #: the minion had it and now knows nothing of it
 
 
-class Cause(StrEnum):
+class DeliveryEvent(StrEnum):
     """What moves a delivery."""
 
     release = "release"
+    pause = "pause"
+    go_on = "continue"
     send = "send"
     keep = "keep"
     receive = "receive"
@@ -39,13 +42,15 @@ class Cause(StrEnum):
     restored = "restored"
 
 
-_D, _C, _A = Delivery, Cause, Actor
+_D, _C, _A = Delivery, DeliveryEvent, Actor
+_BOTH = (Actor.api, Actor.system)
 
-MACHINE: Machine[Delivery, Cause] = Machine(
+MACHINE: Machine[Delivery, DeliveryEvent] = Machine(
     "delivery",
     {
         _D.held: Kind.wait,
         _D.queued: Kind.wait,
+        _D.paused: Kind.hold,
         _D.sent: Kind.wait,
         _D.received: Kind.wait,
         _D.running: Kind.working,
@@ -55,7 +60,7 @@ MACHINE: Machine[Delivery, Cause] = Machine(
         _D.cancelled: Kind.final,
         _D.lost: Kind.final,
     },
-    (_D.held, _D.queued, _D.sent),
+    (_D.held, _D.queued, _D.paused, _D.sent),
     [
         Row(_D.held, _C.release, _D.queued, _A.system, "its turn in the batch has come"),
         Row(_D.queued, _C.send, _D.sent, _A.system, "the connection took it"),
@@ -63,7 +68,8 @@ MACHINE: Machine[Delivery, Cause] = Machine(
         Row(_D.sent, _C.keep, _D.queued, _A.system, "its connection was gone, or took no more"),
         *(
             Row(state, cause, target, _A.agent, why)
-            for state in (_D.queued, _D.sent)
+            # A paused order may have been on its way when its work was paused.
+            for state in (_D.queued, _D.paused, _D.sent)
             for cause, target, why in (
                 (_C.receive, _D.received, "the minion has it on disk"),
                 (_C.progress, _D.running, "the minion reported a step"),
@@ -92,12 +98,16 @@ MACHINE: Machine[Delivery, Cause] = Machine(
                 _A.system,
                 "may have run before the store was restored",
             )
-            for state in (_D.held, _D.queued, _D.sent)
+            for state in (_D.held, _D.queued, _D.paused, _D.sent)
         ),
         Row(_D.held, _C.expire, _D.expired, _A.system, "its time is over"),
         Row(_D.queued, _C.expire, _D.expired, _A.system, "its time is over"),
         Row(_D.held, _C.cancel, _D.cancelled, (_A.api, _A.system), "never sent"),
         Row(_D.queued, _C.cancel, _D.cancelled, _A.api, "never sent"),
+        Row(_D.queued, _C.pause, _D.paused, _BOTH, "the work that it belongs to is paused"),
+        Row(_D.sent, _C.pause, _D.paused, _BOTH, "the same, and the minion has not confirmed it"),
+        Row(_D.paused, _C.go_on, _D.queued, _BOTH, "the work that it belongs to continues"),
+        Row(_D.paused, _C.cancel, _D.cancelled, (_A.api, _A.system), "never sent"),
     ],
     failures=[_C.reject, _C.expire, _C.forgotten, _C.restored],
 )

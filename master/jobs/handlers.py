@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import builtins
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
+from catena.client.replies.jobs import (
+    JobDeliveryItem,
+    JobDetail,
+    JobEnd,
+    JobItem,
+    JobLine,
+    JobNewItem,
+    JobRun,
+)
 from catena.client.requests import jobs as asks
 from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch, RunJob
 from catena.core.errors import UsageError
 from catena.core.job import DEFAULT_DEADLINE_SECONDS, FunctionCall
-from catena.core.types import JSON
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.service import Jobs
-from catena.master.jobs.views import JobViews, submitted_reply
+from catena.master.jobs.views import JobViews
 from catena.master.requests.rights import Caller, Right
-from catena.master.requests.verb import Answer, Aside, End, verb
+from catena.master.requests.verb import Answer, Aside, End, Stream, verb
+
+A = TypeVar("A")
 
 EXPIRY_LIMIT_SECONDS = 365 * 24 * 3600
 #: Stream items that only report status; each may be sent together with the item that follows it.
-_ASIDE = frozenset({"new", "delivery"})
+_ASIDE = (JobNewItem, JobDeliveryItem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,7 @@ class JobHandlers:
     views: JobViews
 
     @verb(asks.RUN, Right.run_jobs, repeats=True)
-    def run(self, caller: Caller, asked: RunJob) -> Answer:
+    def run(self, caller: Caller, asked: RunJob) -> Answer[JobRun, JobItem]:
         """Run a function on the minions of a target."""
         request = JobRequest(
             user=caller.name,
@@ -45,29 +56,30 @@ class JobHandlers:
             exact=bool(caller.once.key),
         )
         if asked.follow:
-            return _job_stream(self.views.follow_new(request))
+            return _stream(self.views.follow_new(request), _run_end)
         return self._submit(request)
 
-    async def _submit(self, request: JobRequest) -> JSON:
-        return submitted_reply(await self.jobs.submit(request))
+    async def _submit(self, request: JobRequest) -> JobRun:
+        submitted = await self.jobs.submit(request)
+        return JobRun(submitted.jid, tuple(submitted.minions))
 
     @verb(asks.LIST, Right.read_jobs)
-    async def list(self, caller: Caller, asked: JobList) -> Any:
+    async def list(self, caller: Caller, asked: JobList) -> builtins.list[JobLine]:
         """List jobs."""
         return await self.views.list(asked)
 
     @verb(asks.SHOW, Right.read_jobs)
-    async def show(self, caller: Caller, asked: JobShow) -> Any:
+    async def show(self, caller: Caller, asked: JobShow) -> JobDetail:
         """Show one job."""
         return await self.views.show(asked.jid)
 
     @verb(asks.WATCH, Right.read_jobs)
-    def watch(self, caller: Caller, asked: JobWatch) -> AsyncIterator[Any]:
+    def watch(self, caller: Caller, asked: JobWatch) -> Stream[JobItem, JobEnd]:
         """Follow a job from its start."""
-        return _job_stream(self.views.follow(asked.jid))
+        return _stream(self.views.follow(asked.jid), lambda end: end)
 
     @verb(asks.CANCEL, Right.run_jobs)
-    async def cancel(self, caller: Caller, asked: JobCancelRequest) -> Any:
+    async def cancel(self, caller: Caller, asked: JobCancelRequest) -> dict[str, str]:
         """Cancel a job."""
         return await self.jobs.cancel(asked.jid, asked.minions, caller.name)
 
@@ -107,11 +119,17 @@ def _subset(count: int) -> int:
     return count
 
 
-async def _job_stream(items: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any]:
+def _run_end(end: JobEnd) -> JobRun:
+    return JobRun(end.jid, states=end.states)
+
+
+async def _stream(
+    items: AsyncIterator[JobItem | JobEnd], reply: Callable[[JobEnd], A]
+) -> Stream[JobItem, A]:
     async for item in items:
-        if item["type"] == "end":
-            yield End({"jid": item["jid"], "states": item["states"]})
-        elif item["type"] in _ASIDE:
+        if isinstance(item, JobEnd):
+            yield End(reply(item))
+        elif isinstance(item, _ASIDE):
             yield Aside(item)
         else:
             yield item

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from catena.core import failpoints
+from catena.client.replies.jobs import JobDeliveryItem
+from catena.core import failpoints, payloads
 from catena.core.clock import Clock
 from catena.core.fsm import Actor
 from catena.core.job import JobSpec
+from catena.core.marks import is_resumable
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
+from catena.master.executions.engine import JobObserver
 from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
-from catena.master.jobs.delivery import Cause, Delivery
-from catena.master.jobs.model import Order, ReturnObserver
+from catena.master.jobs.delivery import Delivery, DeliveryEvent
+from catena.master.jobs.model import DeliveryOrder, Holds, NoHolds
 from catena.master.jobs.order_clock import SteadyTime
-from catena.master.minions.sessions import Link, Sessions
+from catena.master.minions.sessions import MessageSender, Sessions
 from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobCancel, JobOrder
-from catena.transport.wire import Packed, check_outgoing, packed
+from catena.transport.messages.session import AGENT_WIRE, PAYLOADS
+from catena.transport.wire import Packed, check_outgoing, pack_body, packed, packed_as
 
 #: An order that a connected minion has not acknowledged after this long is sent again.
 RESEND_SECONDS = 30.0
@@ -32,8 +36,13 @@ RESEND_SECONDS = 30.0
 FRESH_SECONDS = 1.0
 
 
+#: Deliveries whose order goes out with a Hello, and those that a minion may yet confirm.
+_TO_SEND = (Delivery.queued.value, Delivery.sent.value)
+_UNCONFIRMED = (*_TO_SEND, Delivery.paused.value)
+
+
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancellation:
     """A job that a minion is to stop."""
 
     minion: str
@@ -42,11 +51,11 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class Backlog:
     """What minions must be sent: one that said Hello, or those that were missed before."""
 
-    orders: tuple[Order, ...] = ()
-    cancels: tuple[Cancel, ...] = ()
+    orders: tuple[DeliveryOrder, ...] = ()
+    cancels: tuple[Cancellation, ...] = ()
 
 
 class Elsewhere(Protocol):
@@ -78,8 +87,9 @@ class Moves:
     feed: JobFeed
     sessions: Sessions
     clock: Clock
-    observers: list[ReturnObserver] = field(default_factory=list)
+    observers: list[JobObserver] = field(default_factory=list)
     elsewhere: Elsewhere = field(default_factory=Nowhere)
+    holds: Holds = field(default_factory=NoHolds)
 
     def __contains__(self, minion: object) -> bool:
         """Return whether a job reaches *minion* now: it is connected, or needs no connection."""
@@ -94,7 +104,7 @@ class Moves:
         self,
         conn: sa.Connection,
         row: tuple[str, str, str],
-        cause: Cause,
+        cause: DeliveryEvent,
         actor: Actor,
         detail: str = "",
     ) -> Delivery | None:
@@ -111,11 +121,11 @@ class Moves:
             for observer in self.observers:
                 for tag, data in observer.on_delivery(conn, minion, jid, state, detail):
                     self.bus.record(conn, tag, data)
-        item = {"type": "delivery", "minion": minion, "state": state.value, "detail": detail}
+        item = JobDeliveryItem(minion, state.value, detail)
         after_commit(conn, lambda: self.feed.publish(jid, item))
         return state
 
-    def release(self, conn: sa.Connection, jid: str, limit: int) -> list[Order]:
+    def release(self, conn: sa.Connection, jid: str, limit: int) -> list[DeliveryOrder]:
         """Let the next minions of a batched job begin; return what must be sent to them.
 
         Args:
@@ -128,10 +138,36 @@ class Moves:
         found = batch.next_of(conn, jid, limit, self, self.clock.now().timestamp())
         for row in found.cancel:
             text = "not begun: an earlier minion failed (--failhard)"
-            self.move(conn, row, Cause.cancel, Actor.system, text)
-        release = Cause.release
+            self.move(conn, row, DeliveryEvent.cancel, Actor.system, text)
+        release = DeliveryEvent.release
         begun = [row[1] for row in found.begin if self.move(conn, row, release, Actor.system)]
-        return job_rows.orders(conn, jid, begun)
+        return self.sendable(conn, job_rows.orders(conn, jid, begun))
+
+    def paused(
+        self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
+    ) -> Mapping[str, str]:
+        """Return those of *minions* that must not get a job now, each with the reason."""
+        # Only work that consists of several jobs can be paused: others cost no query.
+        return self.holds.paused(conn, spec, minions) if is_resumable(spec.fun) else {}
+
+    def sendable(
+        self, conn: sa.Connection, orders: Iterable[DeliveryOrder]
+    ) -> list[DeliveryOrder]:
+        """Return those of *orders* that may be sent now; the deliveries of the others pause."""
+        found = []
+        for order in orders:
+            why = self.paused(conn, order.spec, (order.minion,)).get(order.minion)
+            if why is None:
+                found.append(order)
+            else:
+                self.pause(conn, order.spec.jid, order.minion, why)
+        return found
+
+    def pause(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+        """Pause a delivery unless its minion has confirmed the job, or is to stop it."""
+        row = job_rows.delivery(conn, jid, minion)
+        if row is not None and row.state in _TO_SEND and not row.cancel:
+            self.move(conn, (jid, minion, row.state), DeliveryEvent.pause, Actor.system, reason)
 
 
 class Handover:
@@ -144,7 +180,9 @@ class Handover:
         steady: by which orders grow old.
     """
 
-    def __init__(self, store: Store, link: Link, moves: Moves, steady: SteadyTime) -> None:
+    def __init__(
+        self, store: Store, link: MessageSender, moves: Moves, steady: SteadyTime
+    ) -> None:
         self._store = store
         self._link = link
         self._moves = moves
@@ -162,13 +200,13 @@ class Handover:
     def _end_visits(self, conn: sa.Connection) -> None:
         for at in job_rows.not_received(conn, self._doubtful):
             if self._moves.elsewhere.takes(at[1]):
-                self._moves.move(conn, at, Cause.restored, Actor.system, restored.REASON)
+                self._moves.move(conn, at, DeliveryEvent.restored, Actor.system, restored.REASON)
 
     def messages(self) -> Messages:
         """Return what packs the orders that are sent now."""
         return Messages(self._steady.now())
 
-    def send(self, orders: Iterable[Order], messages: Messages | None = None) -> None:
+    def send(self, orders: Iterable[DeliveryOrder], messages: Messages | None = None) -> None:
         """Send *orders* now where there is a connection; the others go when one is made.
 
         Args:
@@ -199,24 +237,28 @@ class Handover:
             return messages
         return Messages(now)
 
-    def _send(self, order: Order, messages: Messages) -> tuple[Delivery, str]:
+    def _send(self, order: DeliveryOrder, messages: Messages) -> tuple[Delivery, str]:
         """Send one order; return how its delivery stands then, and why."""
         session = self._moves.sessions.get(order.minion)
         if session is None:
             return Delivery.queued, "not connected"
         failpoints.hit("master.order.send")
-        if self._link.send(session.peer, messages.of(order.spec)):
+        try:
+            message = messages.of(order.spec, session.wire)
+        except payloads.OlderAgentError as error:
+            return Delivery.queued, str(error)
+        if self._link.send(session.peer, message):
             return Delivery.sent, ""
         self._full.add(order.minion)
         return Delivery.queued, "its connection takes no more"
 
-    def cancel(self, one: Cancel) -> None:
+    def cancel(self, one: Cancellation) -> None:
         """Tell a minion to stop a job; one that isn't connected hears of it after its Hello."""
         session = self._moves.sessions.get(one.minion)
         if session and not self._link.send(session.peer, JobCancel(one.jid, one.reason)):
             self._full.add(one.minion)
 
-    def pending(self, conn: sa.Connection, minion: str, open_jobs: Iterable[str]) -> Pending:
+    def pending(self, conn: sa.Connection, minion: str, open_jobs: Iterable[str]) -> Backlog:
         """Settle what a Hello says about the minion's jobs, and return what it must be sent.
 
         What it names is received; what it had received and no longer names is lost; what it was
@@ -226,34 +268,35 @@ class Handover:
         """
         if self._moves.elsewhere.takes(minion):
             # An agent that a chain over SSH has just installed: its jobs are over there.
-            return Pending()
+            return Backlog()
         known = set(open_jobs)
-        orders: list[Order] = []
-        cancels: list[Cancel] = []
+        orders: list[DeliveryOrder] = []
+        cancels: list[Cancellation] = []
         for row in job_rows.open_of(conn, minion):
             at = (row.jid, minion, row.state)
             if row.jid <= self._doubtful and row.jid not in known:
-                if self._moves.move(conn, at, Cause.restored, Actor.system, restored.REASON):
+                if self._moves.move(
+                    conn, at, DeliveryEvent.restored, Actor.system, restored.REASON
+                ):
                     continue
-            if row.state in (Delivery.queued.value, Delivery.sent.value):
-                if row.jid in known:
-                    self._moves.move(conn, at, Cause.receive, Actor.agent)
-                elif row.cancel:
-                    self._moves.move(conn, at, Cause.stopped, Actor.agent, row.cancel)
-                    continue
-                else:
-                    orders.append(_order(row, minion))
+            if row.state in _UNCONFIRMED and row.jid in known:
+                self._moves.move(conn, at, DeliveryEvent.receive, Actor.agent)
+            elif row.state in _TO_SEND and row.cancel:
+                self._moves.move(conn, at, DeliveryEvent.stopped, Actor.agent, row.cancel)
+                continue
+            elif row.state in _TO_SEND:
+                orders.append(_order(row, minion))
             elif row.state == Delivery.held.value:
                 orders += self._moves.release(conn, row.jid, row.batch)
-            elif row.jid not in known:
+            elif row.state not in _UNCONFIRMED and row.jid not in known:
                 text = "the minion no longer knows this job"
-                self._moves.move(conn, at, Cause.forgotten, Actor.agent, text)
+                self._moves.move(conn, at, DeliveryEvent.forgotten, Actor.agent, text)
                 continue
             if row.cancel:
-                cancels.append(Cancel(minion, row.jid, row.cancel))
-        return Pending(tuple(orders), tuple(cancels))
+                cancels.append(Cancellation(minion, row.jid, row.cancel))
+        return Backlog(tuple(self._moves.sendable(conn, orders)), tuple(cancels))
 
-    def deliver(self, pending: Pending) -> None:
+    def deliver(self, pending: Backlog) -> None:
         """Send what `pending` or `retry` found."""
         self.send(pending.orders)
         for one in pending.cancels:
@@ -268,32 +311,33 @@ class Handover:
         full, self._full = self._full, set()
         return full
 
-    def retry(self, conn: sa.Connection, full: Iterable[str]) -> Pending:
+    def retry(self, conn: sa.Connection, full: Iterable[str]) -> Backlog:
         """Return what must go again or can go now.
 
         What those of *full* never took, orders that were not acknowledged in time, and the next
         ones of batches in which somebody left.
         """
         now = self._moves.clock.now().timestamp()
-        orders: list[Order] = []
-        cancels: list[Cancel] = []
+        orders: list[DeliveryOrder] = []
+        cancels: list[Cancellation] = []
         for minion in full:
             for row in job_rows.open_of(conn, minion):
                 if row.state == Delivery.queued.value:
                     orders.append(_order(row, minion))
                 elif row.cancel:
-                    cancels.append(Cancel(minion, row.jid, row.cancel))
+                    cancels.append(Cancellation(minion, row.jid, row.cancel))
         before = now - RESEND_SECONDS
         late = job_rows.unacknowledged(conn, before, now, self._moves.sessions)
         for jid, minions in late.items():
             orders += job_rows.orders(conn, jid, minions, stored_as_sent=True)
             job_rows.touch(conn, jid, minions, now)
+        orders = self._moves.sendable(conn, orders)
         for jid, limit in job_rows.open_batches(conn):
             orders += self._moves.release(conn, jid, limit)
-        return Pending(tuple(orders), tuple(cancels))
+        return Backlog(tuple(orders), tuple(cancels))
 
-    def _show(self, order: Order, state: Delivery, detail: str) -> None:
-        item = {"type": "delivery", "minion": order.minion, "state": state.value, "detail": detail}
+    def _show(self, order: DeliveryOrder, state: Delivery, detail: str) -> None:
+        item = JobDeliveryItem(order.minion, state.value, detail)
         self._moves.feed.publish(order.spec.jid, item)
 
 
@@ -309,12 +353,16 @@ class Messages:
         self._spec: JobSpec | None = None
         self._message: Packed | None = None
 
-    def of(self, spec: JobSpec) -> Packed:
-        """Return the order to do *spec*.
+    def of(self, spec: JobSpec, agent_wire: int = AGENT_WIRE) -> Packed:
+        """Return the order to do *spec*, as an agent of that wire number understands it.
 
         Raises:
             NotPackableError: it holds a value that can't travel.
+            OlderAgentError: such an agent can't run it.
         """
+        if spec.payload is not None and agent_wire < PAYLOADS:
+            body = {"spec": payloads.before_payloads(spec), "now": self.now}
+            return packed_as(JobOrder, pack_body(body))
         if self._message is None or spec is not self._spec:
             self._spec, self._message = spec, packed(JobOrder(spec, self.now))
         return self._message
@@ -324,8 +372,8 @@ class Messages:
         check_outgoing(self.of(spec), socket="control", receiver="minion")
 
 
-def _order(row: sa.Row[Any], minion: str) -> Order:
-    return Order(minion, job_rows.spec_of(row, minion, row.chain))
+def _order(row: sa.Row[Any], minion: str) -> DeliveryOrder:
+    return DeliveryOrder(minion, job_rows.spec_of(row, minion, job_rows.payload_of(row)))
 
 
 def _marking(jid: str, minions: list[str], state: Delivery, now: float) -> Any:

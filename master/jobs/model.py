@@ -1,41 +1,30 @@
-"""What the rest of the master says to and hears from the job service."""
+"""Interface of the job service to the rest of the master."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import sqlalchemy as sa
 
-from catena.core.job import (
-    DEFAULT_DEADLINE_SECONDS,
-    ChainManifest,
-    FunctionCall,
-    JobProgress,
-    JobReturn,
-    JobSpec,
-)
-from catena.master.jobs.delivery import Delivery
-
-#: A tag and its data, recorded in the transaction that is running.
-EventItem = tuple[str, Mapping[str, Any]]
+from catena.core.job import DEFAULT_DEADLINE_SECONDS, FunctionCall, JobSpec, Payload
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """One function call on many minions, as the caller wants it."""
+    """A request to run one function on many minions."""
 
     user: str
     call: FunctionCall
-    #: The minions themselves; None: resolve the call's target.
+    #: The minions; None: resolve the call's target.
     minions: tuple[str, ...] | None = None
-    #: Per minion, for jobs of mgractionchains.
-    chains: Mapping[str, ChainManifest] = field(default_factory=dict)
-    #: For so long it may be handed over; 0: for `job_expiry_hours`.
+    #: Each minion's part, for jobs of a larger piece of work; otherwise {}.
+    payloads: Mapping[str, Payload] = field(default_factory=dict)
+    #: Seconds within which it may be delivered; 0: as in `job_expiry_hours`.
     expiry_seconds: float = 0.0
     deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
-    #: "": all at once; "5" or "20%": that many at a time.
+    #: Batch size: "5" or "20%" of the minions at a time; "": all at once.
     batch: str = ""
     #: Seconds that a minion keeps its place in the batch after its return.
     batch_wait: float = 0.0
@@ -43,9 +32,9 @@ class JobRequest:
     batch_failhard: bool = False
     #: Number of minions picked at random from the target; 0: all.
     subset: int = 0
-    #: The same user and key again give the first answer and change nothing.
+    #: A repeated request of the same user with the same key returns the first answer.
     idempotency_key: str = ""
-    #: Refuse a key that came with another function, target or arguments before.
+    #: Whether to refuse a key that was used with another function, target or arguments.
     exact: bool = False
 
 
@@ -55,43 +44,40 @@ class Submitted:
 
     jid: str
     minions: tuple[str, ...]
-    #: Those of them that are not connected: their deliveries wait.
+    #: Minions that are not connected; their deliveries wait.
     missing: tuple[str, ...] = ()
-    #: True when an idempotency key found the job of an earlier request.
+    #: Whether the job of an earlier request with the same key was found.
     repeated: bool = False
 
 
-#: Runs in the transaction that stores a job, after its rows.
+#: Called in the transaction that stores a job, after its rows were stored.
 Within = Callable[[sa.Connection, Submitted], None]
 
 
-class ReturnObserver(Protocol):
-    """Wants to know of deliveries inside the transaction that stores the fact.
+class Holds(Protocol):
+    """Knows which work is paused, so that none of its jobs is sent."""
 
-    Every method runs in the writer thread: it may use *conn*, must not block, and returns events
-    that are stored in the same transaction. It is called once per stored fact, never for a
-    duplicate. An error that it raises undoes the whole fact: the minion will send it again.
-    """
+    def paused(
+        self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
+    ) -> Mapping[str, str]:
+        """Return those of *minions* on which a job's work is paused, each with the reason."""
 
-    def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
-        """A return was stored."""
 
-    def on_progress(
-        self, conn: sa.Connection, minion: str, progress: JobProgress
-    ) -> Sequence[EventItem]:
-        """A step was stored."""
+class NoHolds:
+    """Nothing is paused."""
 
-    def on_delivery(
-        self, conn: sa.Connection, minion: str, jid: str, state: Delivery, detail: str
-    ) -> Sequence[EventItem]:
-        """A delivery moved, other than to `done` by a return (that is on_return)."""
+    def paused(
+        self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
+    ) -> Mapping[str, str]:
+        """Return {}."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A job that is to be handed to one minion now."""
+class DeliveryOrder:
+    """A job to be delivered to one minion now."""
 
     minion: str
     spec: JobSpec
-    #: Its delivery was stored as `sent` already.
+    #: Whether its delivery is already stored as `sent`.
     stored_as_sent: bool = False

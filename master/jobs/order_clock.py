@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from catena.core.records import decode, encode
+from catena.master.process import rows
 from catena.master.process.clocks import ClockReading, same_boot, same_host
 from catena.master.store.database import Store
-from catena.master.store.tables import FACTS
 
 #: A wall clock that parts by less from steady time was not set, it was read a moment later.
 STEP_SECONDS = 1.0
@@ -77,8 +77,7 @@ class SteadyTime:
         Raises:
             StoreUnavailableError: it could not be kept.
         """
-        query = sa.select(FACTS.c.value).where(FACTS.c.name == _FACT)
-        found = await self._store.read(lambda conn: conn.execute(query).scalar())
+        found = await self._store.read(lambda conn: rows.fact(conn, _FACT))
         if found is not None:
             self.kept = decode(Mark, json.loads(found))
         await self._keep(self._look())
@@ -108,6 +107,5 @@ class SteadyTime:
 
 def _put(conn: sa.Connection, mark: Mark) -> None:
     value = json.dumps(encode(mark))
-    known = sa.update(FACTS).where(FACTS.c.name == _FACT).values(value=value)
-    if not conn.execute(known).rowcount:
-        conn.execute(sa.insert(FACTS).values(name=_FACT, value=value))
+    if not rows.update_fact(conn, _FACT, value):
+        rows.insert_fact(conn, _FACT, value)

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from catena.client.replies.jobs import JobOutputItem
 from catena.core.errors import LimitError
 from catena.core.ids import jid as checked_jid
 from catena.master.events.feed import JobFeed
+from catena.master.executions.engine import JobObserver
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
-from catena.master.minions.sessions import Link
+from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Store, after_commit
 from catena.master.store.tables import OUTPUT
 from catena.transport.messages import JobOutput, OutputStored
@@ -26,7 +28,7 @@ PART_CHARACTERS = 64 * 1024
 ATTEMPT_LIMIT, POSITION_LIMIT = 1000, 2**48
 
 
-class Place(NamedTuple):
+class OutputEnd(NamedTuple):
     """Where the stored output of a job on one minion ends."""
 
     seq: int = 0
@@ -38,7 +40,7 @@ class Place(NamedTuple):
     is_full: bool = False
 
 
-class Part(NamedTuple):
+class OutputPart(NamedTuple):
     """A part as it is to be stored."""
 
     seq: int
@@ -48,19 +50,12 @@ class Part(NamedTuple):
     stream: str
     text: str
 
-    def item(self, minion: str) -> dict[str, Any]:
+    def item(self, minion: str) -> JobOutputItem:
         """Return the part as an item of a job's stream."""
-        return {
-            "type": "output",
-            "minion": minion,
-            "seq": self.seq,
-            "stream": self.stream,
-            "text": self.text,
-            "missed": self.missed,
-        }
+        return JobOutputItem(minion, self.seq, self.stream, self.text, self.missed)
 
 
-def next_part(end: Place, message: JobOutput, limit: int) -> Part | None:
+def next_part(end: OutputEnd, message: JobOutput, limit: int) -> OutputPart | None:
     """Return what is to be stored of *message*; None: it is there already, or the limit is.
 
     Args:
@@ -78,7 +73,7 @@ def next_part(end: Place, message: JobOutput, limit: int) -> Part | None:
     stream, text, missed = message.stream, message.text, at - begins
     if end.kept + len(text) > limit:
         stream, text, missed = "", "", 0
-    return Part(end.seq + 1, message.attempt, upto, missed, stream, text)
+    return OutputPart(end.seq + 1, message.attempt, upto, missed, stream, text)
 
 
 class Outputs:
@@ -89,10 +84,19 @@ class Outputs:
         feed: live items.
         link: answers minions.
         limit: characters that are kept of one job on one minion; 0: none.
+        observers: are notified of each stored part.
     """
 
-    def __init__(self, store: Store, feed: JobFeed, link: Link, limit: int) -> None:
-        self._store, self._feed, self._link, self._limit = store, feed, link, limit
+    def __init__(
+        self,
+        store: Store,
+        feed: JobFeed,
+        link: MessageSender,
+        limit: int,
+        observers: Sequence[JobObserver] = (),
+    ) -> None:
+        self._store, self._feed, self._link, self.limit = store, feed, link, limit
+        self._observers = observers
 
     def received(
         self, peer: Peer, minion: str, message: JobOutput, msg_id: bytes
@@ -112,6 +116,8 @@ class Outputs:
             after_commit(conn, lambda: self._tell(peer, stored, msg_id))
             if part is not None:
                 item = part.item(minion)
+                for observer in self._observers:
+                    observer.on_output(conn, message.jid, item)
                 after_commit(conn, lambda: self._feed.publish(message.jid, item))
 
         return self._store.post(store, lazy=True)
@@ -119,12 +125,12 @@ class Outputs:
     def _tell(self, peer: Peer, stored: OutputStored, msg_id: bytes) -> None:
         self._link.send(peer, stored, msg_id)
 
-    def _place(self, conn: sa.Connection, minion: str, message: JobOutput) -> Part | None:
+    def _place(self, conn: sa.Connection, minion: str, message: JobOutput) -> OutputPart | None:
         row = job_rows.delivery(conn, message.jid, minion)
         if row is None or MACHINE.is_final(Delivery(row.state)):
             # The return has it all, or the minion itself began the job.
             return None
-        part = next_part(_end(conn, message.jid, minion), message, self._limit)
+        part = next_part(_end(conn, message.jid, minion), message, self.limit)
         if part is not None:
             values = {"jid": message.jid, "minion": minion, **part._asdict()}
             conn.execute(sa.insert(OUTPUT).values(values))
@@ -142,21 +148,21 @@ def _check(message: JobOutput) -> None:
         raise LimitError("a position in the output that makes no sense")
 
 
-def _end(conn: sa.Connection, jid: str, minion: str) -> Place:
+def _end(conn: sa.Connection, jid: str, minion: str) -> OutputEnd:
     mine = (OUTPUT.c.jid == jid) & (OUTPUT.c.minion == minion)
     query = sa.select(OUTPUT.c.seq, OUTPUT.c.attempt, OUTPUT.c.upto, OUTPUT.c.stream).where(mine)
     last = conn.execute(query.order_by(OUTPUT.c.seq.desc()).limit(1)).first()
     if last is None:
-        return Place()
+        return OutputEnd()
     kept = conn.execute(sa.select(sa.func.sum(sa.func.length(OUTPUT.c.text))).where(mine)).scalar()
-    return Place(last.seq, last.attempt, last.upto, int(kept or 0), not last.stream)
+    return OutputEnd(last.seq, last.attempt, last.upto, int(kept or 0), not last.stream)
 
 
-def parts(conn: sa.Connection, jid: str) -> Sequence[tuple[str, Part]]:
+def parts(conn: sa.Connection, jid: str) -> Sequence[tuple[str, OutputPart]]:
     """Return the stored parts of a job, each with its minion, in their order."""
     query = sa.select(OUTPUT).where(OUTPUT.c.jid == jid)
     rows = conn.execute(query.order_by(OUTPUT.c.minion, OUTPUT.c.seq)).all()
     return [
-        (row.minion, Part(row.seq, row.attempt, row.upto, row.missed, row.stream, row.text))
+        (row.minion, OutputPart(row.seq, row.attempt, row.upto, row.missed, row.stream, row.text))
         for row in rows
     ]

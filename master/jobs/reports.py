@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from catena.client.replies.jobs import JobDeliveryItem, JobItem, JobReturnItem
 from catena.core.fsm import Actor
 from catena.core.job import JobReturn
-from catena.master.jobs.delivery import MACHINE, Cause, Delivery
+from catena.master.jobs.delivery import MACHINE, Delivery, DeliveryEvent
 from catena.master.jobs.rows import Move, NewReturn, Standing
 from catena.master.store.metadata import Ready
 from catena.transport.peers import Peer
@@ -45,19 +46,20 @@ class Said(NamedTuple):
     detail: str = ""
     ret: JobReturn | None = None
 
-    def item(self) -> dict[str, Any]:
+    def item(self) -> JobItem:
         """Return it as an item of the job's feed."""
         if self.state is None:
-            return {"type": "return", "minion": self.minion, "ret": self.ret}
-        state = self.state.value
-        return {"type": "delivery", "minion": self.minion, "state": state, "detail": self.detail}
+            assert self.ret is not None
+            return JobReturnItem(self.minion, self.ret)
+        return JobDeliveryItem(self.minion, self.state.value, self.detail)
 
 
 @dataclass(slots=True)
 class Folded:
     """What a row of words comes to."""
 
-    #: One for each delivery that moves, from where it was read to where it ends up.
+    #: One for each delivery that moves, with the last thing that happens to it: a return, or the
+    #: confirmation of an order, leads to the same state from each state before it.
     moves: list[Move] = field(default_factory=list)
     returns: list[NewReturn] = field(default_factory=list)
     #: In the order of the words: a delivery's new state, or a return that is new.
@@ -69,31 +71,31 @@ class Folded:
 class _Fold:
     def __init__(self) -> None:
         self.out = Folded()
-        #: Where deliveries that have moved stand now, and with which detail.
-        self._moved: dict[Key, tuple[Delivery, str]] = {}
+        #: Where deliveries that have moved stand now, by which event, and with which detail.
+        self._moved: dict[Key, tuple[Delivery, DeliveryEvent, str]] = {}
         self._returned: set[Key] = set()
 
     def take(self, word: Word, at: Standing) -> None:
         key = (word.jid, word.minion)
         ret = word.ret
         if ret is None:
-            self._move(key, at, Cause.receive, word.detail)
+            self._move(key, at, DeliveryEvent.receive, word.detail)
         elif not at.returned and key not in self._returned:
             self._returned.add(key)
             # Watchers stop at the delivery's end: they must have the return before it.
             self.out.said.append(Said(word.jid, word.minion, None, "", ret))
-            late = not self._move(key, at, Cause.ret, "")
+            late = not self._move(key, at, DeliveryEvent.ret, "")
             new = NewReturn(word.minion, ret, word.packed or Ready.of(ret), late)
             self.out.returns.append(new)
             self.out.facts.append(new)
 
-    def _move(self, key: Key, at: Standing, cause: Cause, detail: str) -> bool:
+    def _move(self, key: Key, at: Standing, cause: DeliveryEvent, detail: str) -> bool:
         moved = self._moved.get(key)
         state = moved[0] if moved else at.state
         target = MACHINE.after(state, cause, Actor.agent)
         if target is None:
             return False
-        self._moved[key] = (target, detail)
+        self._moved[key] = (target, cause, detail)
         said = Said(*key, target, detail)
         self.out.said.append(said)
         if target is not Delivery.done and target is not state:
@@ -102,8 +104,8 @@ class _Fold:
 
     def finish(self, standing: Mapping[Key, Standing]) -> Folded:
         self.out.moves = [
-            Move(*key, standing[key].state, target, detail)
-            for key, (target, detail) in self._moved.items()
+            Move(*key, standing[key].state, event, detail)
+            for key, (_, event, detail) in self._moved.items()
         ]
         return self.out
 

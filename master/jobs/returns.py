@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from catena.client.replies.jobs import JobProgressItem, JobReturnItem
 from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.errors import LimitError, NotAllowedError, TryLaterError
@@ -22,13 +23,13 @@ from catena.master.events import return_events
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.events.feed import JobFeed
 from catena.master.jobs import rows as job_rows
-from catena.master.jobs.delivery import MACHINE, Cause, Delivery
+from catena.master.jobs.delivery import MACHINE, Delivery, DeliveryEvent
 from catena.master.jobs.handover import Handover, Moves
-from catena.master.jobs.model import Order
+from catena.master.jobs.model import DeliveryOrder
 from catena.master.jobs.reports import Folded, Word, fold
 from catena.master.jobs.rows import NewReturn
 from catena.master.minions.limits import RateLimit
-from catena.master.minions.sessions import Link
+from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Bulk, Store, after_commit
 from catena.master.store.fast.pending import Pending
 from catena.master.store.metadata import Ready
@@ -63,7 +64,7 @@ class ReturnParts:
     feed: JobFeed
     moves: Moves
     handover: Handover
-    link: Link
+    link: MessageSender
     clock: Clock
     #: Makes a jid (`Jobs.new_jid`), in any thread.
     new_jid: Callable[[], str]
@@ -144,7 +145,7 @@ class Returns:
 
     def _one(self, conn: sa.Connection, word: Word) -> None:
         if word.ret is None:
-            self._step(conn, word.jid, word.minion, Cause.receive, word.detail)
+            self._step(conn, word.jid, word.minion, DeliveryEvent.receive, word.detail)
             return
         orders = self._store(conn, word, word.ret)
 
@@ -164,7 +165,7 @@ class Returns:
         standing = job_rows.standing(conn, ((word.jid, word.minion) for word in words))
         folded = fold(words, standing)
         now = self._parts.clock.now().timestamp()
-        if folded is None or not job_rows.move_many(conn, folded.moves, now):
+        if folded is None or not job_rows.move_many(conn, folded.moves, Actor.agent, now):
             raise TryLaterError("one by one")
         seqs = self._tell_all(conn, folded, now)
         job_rows.store_returns(conn, folded.returns, seqs, now)
@@ -197,7 +198,7 @@ class Returns:
         return [seqs[place] if news[place].kept else None for place in places]
 
     def _step(
-        self, conn: sa.Connection, jid: str, minion: str, cause: Cause, detail: str
+        self, conn: sa.Connection, jid: str, minion: str, cause: DeliveryEvent, detail: str
     ) -> Delivery | None:
         row = job_rows.delivery(conn, jid, minion)
         if row is None:
@@ -207,13 +208,15 @@ class Returns:
     def _runs(self, conn: sa.Connection, jid: str, minion: str) -> None:
         row = job_rows.delivery(conn, jid, minion)
         if row is not None and row.state != Delivery.running.value:
-            self._parts.moves.move(conn, (jid, minion, row.state), Cause.progress, Actor.agent)
+            self._parts.moves.move(
+                conn, (jid, minion, row.state), DeliveryEvent.progress, Actor.agent
+            )
 
     def _reject(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
         row = job_rows.delivery(conn, jid, minion)
         if row is None:
             raise NotAllowedError(_NO_JOB)
-        cause = Cause.stopped if row.cancel else Cause.reject
+        cause = DeliveryEvent.stopped if row.cancel else DeliveryEvent.reject
         at = (jid, minion, row.state)
         self._parts.moves.move(conn, at, cause, Actor.agent, row.cancel or reason)
         orders = self._parts.moves.release(conn, jid, row.batch)
@@ -230,24 +233,21 @@ class Returns:
             return
         if not _insert_progress(conn, minion, progress):
             return
-        cause = Cause.receive if progress.kind == "queued" else Cause.progress
+        cause = DeliveryEvent.receive if progress.kind == "queued" else DeliveryEvent.progress
         at = (progress.jid, minion, row.state)
         # Only the first step moves the delivery; the others are seen by their own items.
-        if MACHINE.after(Delivery(row.state), cause) not in (None, Delivery(row.state)):
+        if MACHINE.after(Delivery(row.state), cause, Actor.agent) not in (
+            None,
+            Delivery(row.state),
+        ):
             self._parts.moves.move(conn, at, cause, Actor.agent, _sentence(progress))
         for observer in self._parts.moves.observers:
             for tag, data in observer.on_progress(conn, minion, progress):
                 self._parts.bus.record(conn, tag, data)
-        item = {
-            "type": "progress",
-            "minion": minion,
-            "seq": progress.seq,
-            "kind": progress.kind,
-            "data": progress.data,
-        }
+        item = JobProgressItem(minion, progress.seq, progress.kind, progress.data)
         after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
 
-    def _store(self, conn: sa.Connection, word: Word, ret: JobReturn) -> list[Order]:
+    def _store(self, conn: sa.Connection, word: Word, ret: JobReturn) -> list[DeliveryOrder]:
         minion = word.minion
         now = self._parts.clock.now().timestamp()
         row = job_rows.delivery(conn, ret.jid, minion)
@@ -263,9 +263,9 @@ class Returns:
             row = job_rows.delivery(conn, ret.jid, minion)
             assert row is not None
         # Watchers stop at the delivery's end: they must have the return before it.
-        item = {"type": "return", "minion": minion, "ret": ret}
+        item = JobReturnItem(minion, ret)
         after_commit(conn, lambda: self._parts.feed.publish(ret.jid, item))
-        cause = Cause.stopped if row.cancel else Cause.ret
+        cause = DeliveryEvent.stopped if row.cancel else DeliveryEvent.ret
         at = (ret.jid, minion, row.state)
         moved = self._parts.moves.move(conn, at, cause, Actor.agent, row.cancel)
         new = NewReturn(minion, ret, packed or Ready.of(ret), late=moved is None)

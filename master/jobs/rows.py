@@ -16,10 +16,11 @@ from catena.core.finite import finite
 from catena.core.frozen import replace
 from catena.core.fsm import Actor
 from catena.core.ids import is_jid
-from catena.core.job import ChainManifest, FunctionCall, JobReturn, JobSpec
-from catena.core.records import decode, encode
-from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
-from catena.master.jobs.model import JobRequest, Order
+from catena.core.job import FunctionCall, JobReturn, JobSpec, Payload
+from catena.core.records import encode
+from catena.master.executions.ledger import PlainLifeCycle
+from catena.master.jobs.delivery import MACHINE, OPEN, Delivery, DeliveryEvent
+from catena.master.jobs.model import DeliveryOrder, JobRequest
 from catena.master.requests.once import job_key, other_request
 from catena.master.store.fast.lookup import Lookup
 from catena.master.store.fast.many_rows import ManyRows
@@ -33,7 +34,17 @@ Row = sa.Row[Any]
 # Statements of the hot path are built once: building one costs more than running it.
 _INSERT_JOB = ManyRows(sa.insert(JOBS), JOBS.c.keys())
 _INSERT_DELIVERIES = ManyRows(
-    sa.insert(DELIVERIES), ("jid", "minion", "state", "changed", "epoch", "chain")
+    sa.insert(DELIVERIES),
+    (
+        "jid",
+        "minion",
+        "state",
+        "changed",
+        "epoch",
+        "payload_kind",
+        "payload_number",
+        "payload",
+    ),
 )
 _INSERT_RETURNS = ManyRows(
     sa.insert(RETURNS),
@@ -52,24 +63,20 @@ _DELIVERY = Lookup(
     .where(_THIS)
 )
 _REPEATED = Lookup(sa.select(JOBS.c.jid).where(JOBS.c.idempotency == sa.bindparam("b_key")))
-_MOVE = (
-    sa.update(DELIVERIES)
-    .where(_THIS, DELIVERIES.c.state == sa.bindparam("b_state"))
-    .values(
-        state=sa.bindparam("b_to"), detail=sa.bindparam("b_detail"), changed=sa.bindparam("b_now")
-    )
-)
-_MOVES = ManyRows(_MOVE, ("b_jid", "b_minion", "b_state", "b_to", "b_detail", "b_now"))
 _SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
     sa.bindparam("b_minions", expanding=True)
 )
-_MARK = (
-    sa.update(DELIVERIES)
-    .where(_SOME, DELIVERIES.c.state == sa.bindparam("b_seen"))
-    .values(state=sa.bindparam("b_to"), changed=sa.bindparam("b_now"))
-)
+#: Moves of deliveries, the hot path; what came of a job is in its return and its events.
+_MOVES = PlainLifeCycle(DELIVERIES, MACHINE, ("jid", "minion"), ("detail", "changed"))
+_MARK = _MOVES.some(_SOME, "changed")
 _TOUCH = sa.update(DELIVERIES).where(_SOME).values(changed=sa.bindparam("b_now"))
-_CHAINS = sa.select(DELIVERIES.c.minion, DELIVERIES.c.chain).where(_SOME)
+_PAYLOAD = (
+    DELIVERIES.c.epoch,
+    DELIVERIES.c.payload_kind,
+    DELIVERIES.c.payload_number,
+    DELIVERIES.c.payload,
+)
+_PAYLOADS = sa.select(DELIVERIES.c.minion, *_PAYLOAD).where(_SOME)
 _STANDING: sa.Select[Any] = (
     sa.select(
         DELIVERIES.c.minion,
@@ -98,9 +105,8 @@ _CLOSE = ManyRows(
     ("b_jid", "b_count", "b_now"),
 )
 
-# To ask the enumeration takes ten times as long, either way.
+#: Asking the enumeration for a member takes ten times as long.
 _STATES = {state.value: state for state in Delivery}
-_TEXT = {state: state.value for state in Delivery}
 
 #: `deadline_seconds` of a job that a minion began itself; that of a request is 1 or more.
 OWN_DEADLINE = 0
@@ -119,12 +125,12 @@ class Standing(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A delivery's way from where it was seen to where it goes."""
+    """What happens to a delivery that was seen in a state."""
 
     jid: str
     minion: str
     seen: Delivery
-    target: Delivery
+    event: DeliveryEvent
     detail: str
 
 
@@ -183,10 +189,11 @@ def insert(conn: sa.Connection, new: NewJob) -> None:
 
 
 def _delivery_row(new: NewJob, minion: str, state: Delivery) -> tuple[Any, ...]:
-    chain = new.request.chains.get(minion)
-    epoch = chain.epoch if chain else 0
-    stored = Ready.of(chain) if chain else None
-    return new.spec.jid, minion, state.value, new.spec.issued, epoch, stored
+    payload = new.request.payloads.get(minion)
+    part: tuple[Any, ...] = (0, None, None, None)
+    if payload is not None:
+        part = (payload.epoch, payload.kind, payload.number, Ready.of(payload.body))
+    return new.spec.jid, minion, state.value, new.spec.issued, *part
 
 
 def idempotency(request: JobRequest) -> str | None:
@@ -274,16 +281,24 @@ def adopted(conn: sa.Connection, job: OwnJob) -> bool:
     return _REPEATED.one(conn, {"b_key": job.key}) is not None
 
 
-def with_chain(spec: JobSpec, minion: str, chain: ChainManifest) -> JobSpec:
-    """Return the spec that *minion* gets of a job with chains: it names nobody else.
+def with_payload(spec: JobSpec, minion: str, payload: Payload) -> JobSpec:
+    """Return the spec that *minion* gets of a job with payloads: it names nobody else.
 
     The list of a fleet, sent to each of it, would grow by its square.
     """
-    return replace(spec, chain=chain, epoch=chain.epoch, tgt=minion, tgt_type="list")
+    return replace(spec, payload=payload, epoch=payload.epoch, tgt=minion, tgt_type="list")
 
 
-def spec_of(job: Row, minion: str, chain: Mapping[str, Any] | None) -> JobSpec:
-    """Return the spec that a row of JOBS, and what a delivery has of a chain, describe."""
+def payload_of(delivery: Any) -> Payload | None:
+    """Return the payload of a row with the columns of `_PAYLOAD`; None without one."""
+    kind = delivery.payload_kind
+    if kind is None:
+        return None
+    return Payload(kind, delivery.payload_number, delivery.epoch, delivery.payload)
+
+
+def spec_of(job: Row, minion: str, payload: Payload | None) -> JobSpec:
+    """Return the spec that a row of JOBS, and the payload of a delivery, describe."""
     spec = JobSpec(
         jid=job.jid,
         user=job.user,
@@ -292,7 +307,7 @@ def spec_of(job: Row, minion: str, chain: Mapping[str, Any] | None) -> JobSpec:
         deadline_seconds=job.deadline_seconds,
         **FunctionCall.of(job).fields(),
     )
-    return with_chain(spec, minion, decode(ChainManifest, chain)) if chain else spec
+    return with_payload(spec, minion, payload) if payload else spec
 
 
 def job(conn: sa.Connection, jid: str) -> Row:
@@ -341,8 +356,7 @@ _OF_DELIVERY = (
     DELIVERIES.c.minion,
     DELIVERIES.c.state,
     DELIVERIES.c.cancel,
-    DELIVERIES.c.chain,
-    DELIVERIES.c.epoch,
+    *_PAYLOAD,
 )
 
 
@@ -360,9 +374,10 @@ def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
 
 def not_received(conn: sa.Connection, upto: str) -> list[tuple[str, str, str]]:
     """Return (jid, minion, state) of deliveries up to a jid that no minion has acknowledged."""
-    states = (Delivery.held.value, Delivery.queued.value, Delivery.sent.value)
+    states = (Delivery.held, Delivery.queued, Delivery.paused, Delivery.sent)
     query = sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion, DELIVERIES.c.state)
-    query = query.where(DELIVERIES.c.state.in_(states), DELIVERIES.c.jid <= upto)
+    waiting = DELIVERIES.c.state.in_([state.value for state in states])
+    query = query.where(waiting, DELIVERIES.c.jid <= upto)
     return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
 
 
@@ -411,7 +426,7 @@ def touch(conn: sa.Connection, jid: str, minions: Sequence[str], now: float) -> 
 
 def orders(
     conn: sa.Connection, jid: str, minions: Sequence[str], *, stored_as_sent: bool = False
-) -> list[Order]:
+) -> list[DeliveryOrder]:
     """Return what must be handed to *minions* for a job.
 
     Those whose orders are the same share one spec, which is packed once for all of them.
@@ -421,17 +436,16 @@ def orders(
     alike = spec_of(job(conn, jid), "", None)
     specs: dict[str, JobSpec] = {}
     for some in slices(minions, SLICE):
-        rows = conn.execute(_CHAINS, {"b_jid": jid, "b_minions": padded(some)})
-        for minion, chain in rows:
-            own = decode(ChainManifest, chain) if chain else None
-            specs[minion] = with_chain(alike, minion, own) if own else alike
-    return [Order(name, specs[name], stored_as_sent) for name in minions if name in specs]
+        for row in conn.execute(_PAYLOADS, {"b_jid": jid, "b_minions": padded(some)}):
+            own = payload_of(row)
+            specs[row.minion] = with_payload(alike, row.minion, own) if own else alike
+    return [DeliveryOrder(name, specs[name], stored_as_sent) for name in minions if name in specs]
 
 
 def move(
     conn: sa.Connection,
     row: tuple[str, str, str],
-    cause: Cause,
+    cause: DeliveryEvent,
     actor: Actor,
     detail: str,
     now: float,
@@ -453,40 +467,41 @@ def move(
         ActorError: the transition is not for *actor*.
     """
     jid, minion, seen = row
-    target = MACHINE.after(Delivery(seen), cause, actor)
-    if target is None:
+    source = _STATES[seen]
+    if not MACHINE.allows(source, cause):
         return None
-    if not _MOVES.run(conn, [(jid, minion, seen, target.value, detail, now)]):
-        return None
-    if MACHINE.is_final(target):
+    target = _MOVES.move(conn, ((jid, minion), source, cause, (detail, now)), actor)
+    if target is not None and MACHINE.is_final(target):
         _CLOSE.run(conn, [(jid, 1, now)])
     return target
 
 
-def move_many(conn: sa.Connection, moves: Sequence[Move], now: float) -> bool:
+def move_many(conn: sa.Connection, moves: Sequence[Move], actor: Actor, now: float) -> bool:
     """Store decided moves of different deliveries; False when one does not stand where it was.
 
     The caller then undoes all of it.
     """
-    rows = [
-        (jid, minion, _TEXT[seen], _TEXT[target], detail, now)
-        for jid, minion, seen, target, detail in moves
+    given = [
+        ((jid, minion), seen, event, (detail, now)) for jid, minion, seen, event, detail in moves
     ]
-    if _MOVES.run(conn, rows) != len(rows):
+    targets = _MOVES.move_many(conn, given, actor)
+    if targets is None:
         return False
-    ended = Counter(move.jid for move in moves if MACHINE.is_final(move.target))
+    ended = Counter(
+        move.jid for move, to in zip(moves, targets, strict=True) if MACHINE.is_final(to)
+    )
     _CLOSE.run(conn, [(jid, count, now) for jid, count in ended.items()])
     return True
 
 
 def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
     """Record that a job was handed to the connections of *minions*."""
-    _mark(conn, jid, minions, now, Cause.send, Delivery.queued)
+    _mark(conn, jid, minions, now, DeliveryEvent.send, Delivery.queued)
 
 
 def mark_kept(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
     """Record that the connections of *minions* did not take a job that was stored as sent."""
-    _mark(conn, jid, minions, now, Cause.keep, Delivery.sent)
+    _mark(conn, jid, minions, now, DeliveryEvent.keep, Delivery.sent)
 
 
 def _mark(
@@ -494,13 +509,12 @@ def _mark(
     jid: str,
     minions: Iterable[str],
     now: float,
-    cause: Cause,
+    cause: DeliveryEvent,
     seen: Delivery,
 ) -> None:
-    to = MACHINE.next(seen, cause, Actor.system)
     for some in slices(list(minions), SLICE):
-        values = {"b_jid": jid, "b_minions": padded(some), "b_now": now}
-        conn.execute(_MARK, {**values, "b_seen": seen.value, "b_to": to.value})
+        values = {"b_jid": jid, "b_minions": padded(some), "v_changed": now}
+        _MOVES.move_some(conn, _MARK, values, (seen, cause), Actor.system)
 
 
 def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:
@@ -513,6 +527,12 @@ def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]
         .limit(SLICE)
     )
     return [(row.jid, row.minion, row.state) for row in conn.execute(query)]
+
+
+def prolong(conn: sa.Connection, jid: str, not_after: float) -> None:
+    """Let a job be handed over until *not_after* at least."""
+    rule = (JOBS.c.jid == jid) & (JOBS.c.not_after < not_after)
+    conn.execute(sa.update(JOBS).where(rule).values(not_after=not_after))
 
 
 class NewReturn(NamedTuple):

@@ -1,4 +1,4 @@
-"""Stores jobs, hands them over, cancels and expires them."""
+"""Stores, delivers, cancels and expires jobs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from catena.core.ids import jid as checked_jid
 from catena.core.job import JobSpec
 from catena.core.redact import hide_arguments
 from catena.master.events.bus import EventBus
+from catena.master.executions.engine import JobObserver
 from catena.master.jobs import batch
 from catena.master.jobs import rows as job_rows
-from catena.master.jobs.delivery import OPEN, UNDER_WAY, Cause, Delivery
-from catena.master.jobs.handover import Cancel, Handover, Moves
-from catena.master.jobs.model import JobRequest, Order, ReturnObserver, Submitted, Within
+from catena.master.jobs.delivery import OPEN, UNDER_WAY, Delivery, DeliveryEvent
+from catena.master.jobs.handover import Cancellation, Handover, Messages, Moves
+from catena.master.jobs.model import DeliveryOrder, JobRequest, Submitted, Within
 from catena.master.jobs.order_clock import SteadyTime
 from catena.master.requests import once
 from catena.master.store import restored
@@ -37,7 +38,7 @@ class NoMatchError(UsageError):
     """No minions matched the target. No command was sent, no jid was assigned."""
 
 
-class Resolver(Protocol):
+class TargetResolver(Protocol):
     """Turns a target into minion ids."""
 
     async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
@@ -61,7 +62,7 @@ class JobParts:
     bus: EventBus
     moves: Moves
     handover: Handover
-    targets: Resolver
+    targets: TargetResolver
     clock: Clock
     steady: SteadyTime
     expiry_seconds: float
@@ -90,42 +91,42 @@ class Jobs:
         last = max(last, lost) if is_near else last
         self._jids = JidFactory(self._parts.clock.now, last)
 
-    def observe(self, observer: ReturnObserver) -> None:
-        """Tell *observer* of every delivery from now on, inside the storing transaction."""
+    def observe(self, observer: JobObserver) -> None:
+        """Notify *observer* of every delivery from now on, inside the storing transaction."""
         self._moves.observers.append(observer)
 
     def new_jid(self) -> Jid:
-        """Return a job id that was never used; any thread may ask."""
+        """Return a job id that was never used. Any thread may call it."""
         with self._numbering:
             return self._jids()
 
     async def submit(
         self, request: JobRequest, within: Within | None = None, jid: str = ""
     ) -> Submitted:
-        """Store a job and hand it to the minions that are connected.
+        """Store a job and send it to the minions that are connected.
 
         Args:
             request: what to run where.
-            within: runs in the same transaction, after the job's rows are stored; an error that it
-                raises undoes them and nothing is sent.
+            within: runs in the same transaction, after the job's rows are stored; if it raises,
+                nothing is stored or sent.
             jid: an id from `new_jid`; "" makes one.
 
         Returns:
-            The job; when this returns it is durable. Minions that are away get it when they
-            connect, for `expiry_seconds`.
+            The job, which is durable when this returns. Minions that are not connected get it when
+            they connect, within `expiry_seconds`.
 
         Raises:
             NoMatchError: the target matches no minion.
             NotFoundError: a named minion is unknown.
-            NotPackableError, MessageTooLargeError: the arguments can't travel.
-            StoreUnavailableError: nothing was stored, nothing was sent.
+            NotPackableError, MessageTooLargeError: the arguments cannot be sent.
+            StoreUnavailableError: nothing was stored or sent.
             StoreCorruptError: the database was found damaged; nothing new is begun.
         """
         self._store.refuse_when_damaged()
         try:
             minions = await self._minions(request)
         except UsageError:
-            # A repetition may come when the minions of the first request are gone.
+            # The minions of the first request may no longer exist when it is repeated.
             known = await self._store.read(lambda conn: _known(conn, request))
             if known is None:
                 raise
@@ -136,20 +137,27 @@ class Jobs:
         new = job_rows.NewJob(spec, request, states, limit)
         orders = self._orders(new)
         messages = self._parts.handover.messages()
-        # Before anything is stored: what can't travel would wait for ever, and so would all that
-        # comes behind it. Of a batch it may be that nobody begins now.
-        for one in [order.spec for order in orders] if request.chains else [spec]:
+        # Check before storing: an order that cannot be sent would block the queue of its minion
+        # for ever. In a batch perhaps no minion begins now, so check the job itself.
+        for one in [order.spec for order in orders] if request.payloads else [spec]:
             messages.check(one)
-        send = partial(self._parts.handover.send, orders, messages)
+        send = partial(self._send, orders, messages)
         return await self._store.write(lambda conn: self._insert(conn, new, within, send))
+
+    def _send(
+        self, orders: list[DeliveryOrder], messages: Messages, paused: Collection[str] = ()
+    ) -> None:
+        """Send the orders of a new job, except to minions on which its work is paused."""
+        some = [order for order in orders if order.minion not in paused] if paused else orders
+        self._parts.handover.send(some, messages)
 
     async def cancel(
         self, jid: str, minions: Collection[str] = (), user: str = "", reason: str = ""
     ) -> dict[str, str]:
-        """Cancel a job on all its minions, or on *minions*; return minion -> what was done.
+        """Cancel a job on all its minions, or on *minions*; return minion -> result.
 
-        "cancelled": it was never handed over. "stopping": the minion was or will be told; its
-        delivery ends with its word. Otherwise the final state in which it already stands.
+        "cancelled": it was never sent. "stopping": the minion is notified, and its answer ends the
+        delivery. Otherwise the delivery's final state.
 
         Raises:
             NotFoundError: there is no such job.
@@ -159,41 +167,60 @@ class Jobs:
         outcome = await self._store.write(lambda conn: self._cancel(conn, key, minions, text))
         for minion, what in outcome.items():
             if what == "stopping":
-                self._parts.handover.cancel(Cancel(minion, jid, text))
+                self._parts.handover.cancel(Cancellation(minion, jid, text))
         return outcome
 
     async def abandon(self, minion: str, reason: str) -> None:
-        """Cancel every open job of *minion*: whoever has its name next is another host."""
+        """Cancel every open job of *minion*, because its name will belong to another host."""
         await self._store.write(lambda conn: self.abandon_in(conn, minion, reason))
 
     def abandon_in(self, conn: sa.Connection, minion: str, reason: str) -> None:
-        """Do what `abandon` does, in the running transaction."""
+        """Do the same as `abandon` in the running transaction."""
         open_states = [state.value for state in OPEN]
         rule = (DELIVERIES.c.minion == minion) & DELIVERIES.c.state.in_(open_states)
         query = sa.select(DELIVERIES.c.jid).where(rule)
         for jid in conn.execute(query).scalars().all():
             if self._cancel(conn, jid, (minion,), reason)[minion] == "stopping":
-                order = Cancel(minion, jid, reason)
+                order = Cancellation(minion, jid, reason)
                 after_commit(conn, partial(self._parts.handover.cancel, order))
 
+    def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+        """Pause a delivery in the running transaction, unless its minion has confirmed the job."""
+        row = job_rows.delivery(conn, jid, minion)
+        # A sent order may have reached its minion; the minion's Hello or confirmation will tell.
+        if row is not None and row.state == Delivery.queued.value:
+            self._moves.pause(conn, jid, minion, reason)
+
+    def continue_in(self, conn: sa.Connection, jid: str, minion: str) -> None:
+        """Send a paused job to its minion once the running transaction is durable.
+
+        It may be delivered for at least `expiry_seconds` from now on.
+        """
+        at = (jid, minion, Delivery.paused.value)
+        if self._moves.move(conn, at, DeliveryEvent.go_on, Actor.system) is None:
+            return
+        job_rows.prolong(conn, jid, self._parts.steady.now() + self._parts.expiry_seconds)
+        orders = job_rows.orders(conn, jid, [minion])
+        after_commit(conn, partial(self._parts.handover.send, orders))
+
     async def expire(self) -> int:
-        """End deliveries whose time is over and that were not handed over; return how many."""
+        """End undelivered deliveries whose time is over; return their number."""
         await self._parts.steady.keep()
         now = self._parts.steady.now()
         return await self._store.post(lambda conn: self._expire(conn, now), lazy=True)
 
     async def resend(self) -> None:
-        """Send again what connected minions did not take or have not acknowledged.
+        """Resend what connected minions did not accept or have not acknowledged.
 
         Raises:
-            StoreUnavailableError: nothing was sent; the next round does it.
+            StoreUnavailableError: nothing was sent; the next call retries.
         """
         handover = self._parts.handover
         full = handover.refused()
         try:
             missed = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
         except CatenaError:
-            # Nobody else knows that they are connected and have orders that wait.
+            # No other event reports that these minions are connected and have waiting orders.
             handover.again(full)
             raise
         handover.deliver(missed)
@@ -228,14 +255,17 @@ class Jobs:
         conn: sa.Connection,
         new: job_rows.NewJob,
         within: Within | None,
-        send: Callable[[], None],
+        send: Callable[[Collection[str]], None],
     ) -> Submitted:
         known = _known(conn, new.request)
         if known is not None:
             return known
+        paused = self._moves.paused(conn, new.spec, tuple(new.deliveries))
         job_rows.insert(conn, new)
-        # In the moment of the commit, whether who asked still waits or not.
-        after_commit(conn, send)
+        for minion, why in paused.items():
+            self._moves.pause(conn, new.spec.jid, minion, why)
+        # Send at the commit, even if the caller no longer waits.
+        after_commit(conn, partial(send, paused))
         missing = tuple(name for name in new.deliveries if name not in self._moves)
         submitted = Submitted(new.spec.jid, tuple(new.deliveries), missing)
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
@@ -245,16 +275,16 @@ class Jobs:
             once.kept()
         return submitted
 
-    def _orders(self, new: job_rows.NewJob) -> list[Order]:
-        # Made from memory: what was just committed need not be read again.
-        chains = new.request.chains
+    def _orders(self, new: job_rows.NewJob) -> list[DeliveryOrder]:
+        # Made from memory, to avoid reading what was just committed.
+        payloads = new.request.payloads
         orders = []
         for minion, state in new.deliveries.items():
             if state is Delivery.held:
                 continue
-            chain = chains.get(minion)
-            spec = job_rows.with_chain(new.spec, minion, chain) if chain else new.spec
-            orders.append(Order(minion, spec, stored_as_sent=state is Delivery.sent))
+            payload = payloads.get(minion)
+            spec = job_rows.with_payload(new.spec, minion, payload) if payload else new.spec
+            orders.append(DeliveryOrder(minion, spec, stored_as_sent=state is Delivery.sent))
         return orders
 
     def _cancel(
@@ -271,7 +301,7 @@ class Jobs:
                 outcome[row.minion] = "stopping"
                 continue
             at = (jid, row.minion, row.state)
-            moved = self._moves.move(conn, at, Cause.cancel, Actor.api, reason)
+            moved = self._moves.move(conn, at, DeliveryEvent.cancel, Actor.api, reason)
             outcome[row.minion] = moved.value if moved else row.state
         return outcome
 
@@ -279,12 +309,12 @@ class Jobs:
         rows = job_rows.due_to_expire(conn, now)
         for row in rows:
             detail = "not handed over by its time; the minion was not connected"
-            self._moves.move(conn, row, Cause.expire, Actor.system, detail)
+            self._moves.move(conn, row, DeliveryEvent.expire, Actor.system, detail)
         return len(rows)
 
 
 def _known(conn: sa.Connection, request: JobRequest) -> Submitted | None:
-    """Return the job that an earlier request with this key made, or None."""
+    """Return the job of an earlier request with this key, or None."""
     if not request.idempotency_key:
         return None
     jid = job_rows.with_idempotency(conn, request)
@@ -308,7 +338,7 @@ def _new_event(submitted: Submitted, spec: JobSpec) -> dict[str, Any]:
 
 
 def salt_arguments(spec: JobSpec) -> list[Any]:
-    """Return the arguments as Salt's events carry them: keywords are one dict at the end."""
+    """Return the arguments as in Salt's events: keyword arguments as one dict at the end."""
     if not spec.kwargs:
         return list(spec.args)
     return [*spec.args, {"__kwarg__": True, **spec.kwargs}]

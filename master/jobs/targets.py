@@ -26,7 +26,7 @@ _WILD = frozenset("*?[")
 Pillars = Callable[[Collection[str]], Awaitable[Mapping[str, Mapping[str, Any]]]]
 
 
-class Hosts(Protocol):
+class RosterSource(Protocol):
     """The hosts that SSH reaches (`master.push.hosts.RosterHosts`)."""
 
     def ids(self) -> Collection[str]:
@@ -49,7 +49,7 @@ class TargetSources:
     nodegroups: Nodegroups
     pillars: Pillars
     facts: Facts
-    hosts: Hosts | None = None
+    hosts: RosterSource | None = None
 
 
 class Targets:

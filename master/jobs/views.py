@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
+from catena.client.replies.jobs import (
+    JobDeliveryItem,
+    JobDetail,
+    JobEnd,
+    JobItem,
+    JobLine,
+    JobNewItem,
+    JobOutcome,
+    JobOutputItem,
+    JobPresenceItem,
+    JobProgressItem,
+    JobReturnItem,
+    JobStep,
+)
 from catena.client.requests.jobs import JobList
+from catena.client.typed import tolerant
+from catena.core.frozen import replace
 from catena.core.ids import jid as checked_jid
+from catena.core.job import JobReturn
 from catena.core.redact import hide_arguments
 from catena.master.events.feed import JobFeed, Watch
 from catena.master.jobs import output
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
-from catena.master.jobs.model import JobRequest, Submitted
+from catena.master.jobs.model import JobRequest
 from catena.master.jobs.service import Jobs
 from catena.master.store.database import Store
 from catena.master.store.lists import padded
@@ -25,10 +42,25 @@ from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 #: How often a follower is told whether the minions that it waits for are connected, seconds.
 PRESENCE_SECONDS = 1.0
 LIST_LIMIT = 10_000
-Item = dict[str, Any]
 #: Types of items that are numbered per minion.
-_NUMBERED = frozenset({"progress", "output"})
+_NUMBERED = (JobProgressItem, JobOutputItem)
 FINAL = frozenset(state.value for state in Delivery if MACHINE.is_final(state))
+
+
+class _Head(TypedDict):
+    """The fields of `JobHead`, with the time by which orders grow old."""
+
+    jid: str
+    fun: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    target: str
+    tgt_type: str
+    user: str
+    metadata: dict[str, Any]
+    issued: float
+    not_after: float
+    ended: float | None
 
 
 class JobViews:
@@ -56,7 +88,7 @@ class JobViews:
         self._connected = connected
         self._by_wall_clock = by_wall_clock
 
-    async def list(self, wanted: JobList) -> list[Item]:
+    async def list(self, wanted: JobList) -> list[JobLine]:
         """Return jobs, newest first, each with its deliveries by state and its failed returns."""
         query = sa.select(JOBS).order_by(JOBS.c.jid.desc())
         query = query.limit(max(1, min(wanted.limit, LIST_LIMIT)))
@@ -68,22 +100,20 @@ class JobViews:
             given = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.minion == wanted.minion)
             query = query.where(JOBS.c.jid.in_(given))
         found = await self._store.read(lambda conn: _listed(conn, query))
-        return [self._dated(job) for job in found]
+        return [replace(job, not_after=self._by_wall_clock(job.not_after)) for job in found]
 
-    async def show(self, jid: str) -> Item:
+    async def show(self, jid: str) -> JobDetail:
         """Return one job with every delivery, step and return.
 
         Raises:
             NotFoundError: there is no such job.
         """
         key = checked_jid(jid)
-        return self._dated(await self._store.read(lambda conn: _shown(conn, key)))
+        job = await self._store.read(lambda conn: _shown(conn, key))
+        return replace(job, not_after=self._by_wall_clock(job.not_after))
 
-    async def follow_new(self, request: JobRequest) -> AsyncIterator[Item]:
-        """Submit a job and yield its items (see RunJob) until it has ended everywhere.
-
-        The last item is {"type": "end", jid, states}.
-        """
+    async def follow_new(self, request: JobRequest) -> AsyncIterator[JobItem | JobEnd]:
+        """Submit a job and yield its items until it has ended everywhere, then its end."""
         jid = self._jobs.new_jid()
         with self._feed.watch(jid) as watch:
             submitted = await self._jobs.submit(request, jid=jid)
@@ -96,22 +126,20 @@ class JobViews:
         async for item in self.follow(submitted.jid):
             yield item
 
-    async def follow(self, jid: str) -> AsyncIterator[Item]:
-        """Yield the items of a stored job from its start, then live ones until its end.
+    async def follow(self, jid: str) -> AsyncIterator[JobItem | JobEnd]:
+        """Yield the items of a stored job from its start, then live ones, then its end.
 
         Raises:
             NotFoundError: there is no such job.
         """
         with self._feed.watch(jid) as watch:
             past = await self._store.read(lambda conn: _past(conn, checked_jid(jid)))
-            states = {item["minion"]: item["state"] for item in past if item["type"] == "delivery"}
+            moves = (item for item in past if isinstance(item, JobDeliveryItem))
+            states = {item.minion: item.state for item in moves}
             for item in past:
                 yield item
-            async for item in _live(watch, jid, states, self._connected, past):
-                yield item
-
-    def _dated(self, job: Item) -> Item:
-        return {**job, "not_after": self._by_wall_clock(job["not_after"])}
+            async for new in _live(watch, jid, states, self._connected, past):
+                yield new
 
 
 async def _live(
@@ -119,8 +147,8 @@ async def _live(
     jid: str,
     states: dict[str, str],
     connected: Container[str],
-    past: Sequence[Item] = (),
-) -> AsyncIterator[Item]:
+    past: Sequence[JobItem] = (),
+) -> AsyncIterator[JobItem | JobEnd]:
     """Yield new items, and between them which of the open minions come and go.
 
     What the snapshot had already is left out. Minions are looked over once in a while, not with
@@ -136,11 +164,11 @@ async def _live(
             for minion in sorted(seen.open):
                 if (minion in connected) is not up[minion]:
                     up[minion] = not up[minion]
-                    yield {"type": "presence", "minion": minion, "up": up[minion]}
+                    yield JobPresenceItem(minion, up[minion])
         for item in await watch.some(looked + PRESENCE_SECONDS - loop.time()):
             if seen.is_new(item):
                 yield item
-    yield {"type": "end", "jid": jid, "states": states}
+    yield JobEnd(jid, states)
 
 
 class _Seen:
@@ -151,51 +179,45 @@ class _Seen:
         past: items of the snapshot.
     """
 
-    def __init__(self, states: dict[str, str], past: Sequence[Item]) -> None:
+    def __init__(self, states: dict[str, str], past: Sequence[JobItem]) -> None:
         self._states = states
         #: Minions whose delivery has not ended.
         self.open = {minion for minion, state in states.items() if state not in FINAL}
         #: The last step and the last part of output, by minion.
-        self._last: dict[tuple[str, str], int] = {}
-        self._returned = {item["minion"] for item in past if item["type"] == "return"}
+        self._last: dict[tuple[type[JobItem], str], int] = {}
+        self._returned = {item.minion for item in past if isinstance(item, JobReturnItem)}
         for item in past:
-            if item["type"] in _NUMBERED:
-                key = (item["type"], item["minion"])
-                self._last[key] = max(item["seq"], self._last.get(key, 0))
+            if isinstance(item, _NUMBERED):
+                key = (type(item), item.minion)
+                self._last[key] = max(item.seq, self._last.get(key, 0))
 
-    def is_new(self, item: Item) -> bool:
+    def is_new(self, item: JobItem) -> bool:
         """Return whether *item* says something new, and remember it."""
-        minion = item["minion"]
-        if item["type"] == "delivery":
-            if self._states.get(minion) in FINAL:
+        if isinstance(item, JobDeliveryItem):
+            if self._states.get(item.minion) in FINAL:
                 return False
-            self._states[minion] = item["state"]
-            if item["state"] in FINAL:
-                self.open.discard(minion)
-        elif item["type"] in _NUMBERED:
-            key = (item["type"], minion)
-            if item["seq"] <= self._last.get(key, 0):
+            self._states[item.minion] = item.state
+            if item.state in FINAL:
+                self.open.discard(item.minion)
+        elif isinstance(item, _NUMBERED):
+            key = (type(item), item.minion)
+            if item.seq <= self._last.get(key, 0):
                 return False
-            self._last[key] = item["seq"]
-        elif minion in self._returned:
-            return False
+            self._last[key] = item.seq
+        elif isinstance(item, JobReturnItem):
+            return item.minion not in self._returned
         return True
 
 
-def submitted_reply(submitted: Submitted) -> Item:
-    """Return what job.run answers when nobody follows."""
-    return {"jid": submitted.jid, "minions": list(submitted.minions)}
+def _new(jid: str, minions: Iterable[str]) -> JobNewItem:
+    return JobNewItem(jid, tuple(minions), ())
 
 
-def _new(jid: str, minions: tuple[str, ...] | list[str]) -> Item:
-    return {"type": "new", "jid": jid, "minions": list(minions), "missing": []}
-
-
-def _job(row: job_rows.Row) -> Item:
+def _job(row: job_rows.Row) -> _Head:
     return {
         "jid": row.jid,
         "fun": row.fun,
-        "args": hide_arguments(row.args),
+        "args": tuple(hide_arguments(row.args)),
         "kwargs": hide_arguments([row.kwargs])[0],
         "target": row.tgt,
         "tgt_type": row.tgt_type,
@@ -207,7 +229,7 @@ def _job(row: job_rows.Row) -> Item:
     }
 
 
-def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[Item]:
+def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[JobLine]:
     jobs = conn.execute(query).all()
     counts: dict[str, Counter[str]] = {row.jid: Counter() for row in jobs}
     failed: Counter[str] = Counter()
@@ -221,47 +243,43 @@ def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[Item]:
         bad = bad.where(~RETURNS.c.success | (RETURNS.c.retcode != 0)).group_by(RETURNS.c.jid)
         failed.update({jid: count for jid, count in conn.execute(bad)})
     return [
-        {**_job(row), "states": dict(counts[row.jid]), "failed": failed[row.jid]} for row in jobs
+        JobLine(**_job(row), states=dict(counts[row.jid]), failed=failed[row.jid]) for row in jobs
     ]
 
 
-def _shown(conn: sa.Connection, jid: str) -> Item:
-    minions: dict[str, Item] = {
-        row.minion: {"state": row.state, "detail": row.detail, "changed": row.changed, "steps": []}
+def _shown(conn: sa.Connection, jid: str) -> JobDetail:
+    steps: defaultdict[str, list[JobStep]] = defaultdict(list)
+    for row in job_rows.progress(conn, jid):
+        steps[row.minion].append(JobStep(row.seq, row.kind, row.data, row.when))
+    minions = {
+        row.minion: JobOutcome(row.state, row.detail, row.changed, tuple(steps[row.minion]))
         for row in job_rows.deliveries(conn, jid)
     }
-    for row in job_rows.progress(conn, jid):
-        if row.minion in minions:
-            step = {"seq": row.seq, "kind": row.kind, "data": row.data, "when": row.when}
-            minions[row.minion]["steps"].append(step)
     for row in job_rows.returns(conn, jid):
-        minions.setdefault(row.minion, {})["ret"] = row.ret
-        minions[row.minion]["late"] = row.late
-    return {**_job(job_rows.job(conn, jid)), "minions": minions}
+        known = minions.get(row.minion, JobOutcome())
+        minions[row.minion] = replace(known, ret=_return(row), late=row.late)
+    return JobDetail(**_job(job_rows.job(conn, jid)), minions=minions)
 
 
-def _past(conn: sa.Connection, jid: str) -> list[Item]:
+def _past(conn: sa.Connection, jid: str) -> list[JobItem]:
     job_rows.job(conn, jid)
     rows = job_rows.deliveries(conn, jid)
-    items = [_new(jid, [row.minion for row in rows])]
+    items: list[JobItem] = [_new(jid, (row.minion for row in rows))]
     items += [
-        {"type": "progress", "minion": r.minion, "seq": r.seq, "kind": r.kind, "data": r.data}
-        for r in job_rows.progress(conn, jid)
+        JobProgressItem(row.minion, row.seq, row.kind, row.data)
+        for row in job_rows.progress(conn, jid)
     ]
     items += [part.item(minion) for minion, part in output.parts(conn, jid)]
-    items += [
-        {"type": "return", "minion": row.minion, "ret": row.ret}
-        for row in job_rows.returns(conn, jid)
-    ]
-    items += [
-        {"type": "delivery", "minion": row.minion, "state": row.state, "detail": row.detail}
-        for row in rows
-    ]
+    items += [JobReturnItem(row.minion, _return(row)) for row in job_rows.returns(conn, jid)]
+    items += [JobDeliveryItem(row.minion, row.state, row.detail) for row in rows]
     return items
 
 
-def result_map(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {minion: value} of a job as `JobViews.show` gives it (Salt's jobs.lookup_jid)."""
-    return {
-        minion: data["ret"]["value"] for minion, data in shown["minions"].items() if "ret" in data
-    }
+def _return(row: job_rows.Row) -> JobReturn:
+    ret: JobReturn = tolerant(JobReturn, row.ret, "return")
+    return ret
+
+
+def result_map(shown: JobDetail) -> dict[str, Any]:
+    """Return {minion: value} of a job (Salt's jobs.lookup_jid)."""
+    return {name: found.ret.value for name, found in shown.minions.items() if found.ret}

@@ -1,4 +1,4 @@
-"""Answers the enrol socket: anybody may knock, nobody gets more than a word."""
+"""Answers the enrol socket, which anybody may use, with the state of a key."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from catena.core import events
 from catena.core.clock import Clock
 from catena.core.ids import machine_id, minion_id
 from catena.master.events.bus import EventBus
+from catena.master.keys import rows
 from catena.master.keys.ring import KnownKey
-from catena.master.keys.service import Keys, insert_key
+from catena.master.keys.service import Keys
 from catena.master.keys.waiting import PENDING_LIMIT
 from catena.master.minions.limits import RateLimit
-from catena.master.minions.sessions import Link
+from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Store, after_commit
-from catena.master.store.tables import KEYS, TOKENS
 from catena.transport.keys import proof_by_digest
 from catena.transport.messages import EnrolOffer, EnrolProbe, EnrolReply, EnrolRequest, Envelope
 from catena.transport.networks import network
@@ -30,23 +30,23 @@ from catena.transport.peers import Peer
 
 log = logging.getLogger(__name__)
 
-#: Denied keys that are kept for `catena key list`; more are denied and forgotten.
+#: Maximum number of denied keys stored for `catena key list`; further ones are not stored.
 DENIED_LIMIT = 1000
 REQUESTS_PER_SECOND = 5.0
 REQUEST_BURST = 50.0
 _SEEN_EVERY_SECONDS = 60.0
-#: Lines in the log, per second, that say that no more keys can wait.
+#: Maximum log lines per second about too many waiting keys.
 FULL_LOG_RATE = 1 / 60
 
 
 @dataclass(frozen=True, slots=True)
 class EnrolParts:
-    """What the enrol service works with."""
+    """The objects that the enrol service works with."""
 
     store: Store
     bus: EventBus
     keys: Keys
-    link: Link
+    link: MessageSender
     clock: Clock
     #: The master's own public key.
     master_key: str
@@ -55,29 +55,29 @@ class EnrolParts:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place among the waiting keys."""
+    """A place among the waiting keys, reserved for a new one."""
 
-    #: The key that gives way for it.
+    #: The key that is removed for it.
     leaving: KnownKey | None = None
     is_free: bool = True
 
 
 class Enrol:
-    """Decides what becomes of a key that asks to be accepted."""
+    """Decides about keys that ask to be accepted."""
 
     def __init__(self, parts: EnrolParts) -> None:
         self._parts = parts
-        #: Keys that were full when others came: named in the log, not once for each of a flood.
+        # Limits the log lines about refused keys during a flood.
         self._said = RateLimit(FULL_LOG_RATE, 1.0, parts.clock.monotonic)
         self._rate = RateLimit(REQUESTS_PER_SECOND, REQUEST_BURST, parts.clock.monotonic)
         self._seen: dict[str, float] = {}
-        #: The last question of each key that waits, for the word that it is accepted.
+        #: Fingerprint -> the last request of each waiting key, to notify it of its acceptance.
         self._asked: dict[str, tuple[Peer, bytes]] = {}
         parts.keys.on_close.append(self._forget)
         parts.keys.on_accept.append(self._tell_accepted)
 
     def on_message(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
-        """Handle a probe or a request; the answer goes out once it is durable.
+        """Handle a probe or a request; the answer is sent once it is durable.
 
         Raises:
             BadNameError: the id or machine id does not follow its grammar.
@@ -109,7 +109,7 @@ class Enrol:
         self._asked.pop(key.fingerprint, None)
 
     def _tell_accepted(self, key: KnownKey) -> bool:
-        """Tell a minion whose question is still open that its key is accepted; False: it is not.
+        """Notify a minion with an open request of its acceptance; return False if impossible.
 
         An older agent closes its connection when it is told to wait, and asks again by itself.
         """
@@ -142,7 +142,7 @@ class Enrol:
         return _Place(leaving)
 
     def _settle(self, peer: Peer, place: _Place, done: asyncio.Future[KnownKey | None]) -> None:
-        """Give places back that were not needed, or not stored."""
+        """Release places that were not needed, or whose key was not stored."""
         failed = done.cancelled() or done.exception() is not None
         key = None if failed else done.result()
         if key is not None and key.state == "pending":
@@ -150,7 +150,7 @@ class Enrol:
         waiting = self._parts.keys.waiting
         waiting.drop(peer.user_id)
         for other in (peer.user_id, place.leaving.fingerprint if place.leaving else ""):
-            # What another request of the same key stored, and who gave way for nothing.
+            # Consider keys stored by another request meanwhile, and ones removed in vain.
             stays = self._parts.keys.known(other)
             if stays is not None and stays.state == "pending":
                 waiting.ask(stays.fingerprint, stays.address)
@@ -165,8 +165,7 @@ class Enrol:
             self._parts.keys.waiting.ask(key.fingerprint, key.address)
         if now - self._seen.get(key.fingerprint, 0.0) > _SEEN_EVERY_SECONDS:
             self._seen[key.fingerprint] = now
-            change = sa.update(KEYS).where(KEYS.c.fingerprint == key.fingerprint).values(seen=now)
-            self._parts.store.later(lambda conn: conn.execute(change))
+            self._parts.store.later(lambda conn: rows.seen(conn, key.fingerprint, now))
         self._answer(peer, envelope, key, now)
 
     def _answer(self, peer: Peer, envelope: Envelope, key: KnownKey, now: float) -> None:
@@ -206,8 +205,7 @@ class Enrol:
             if not place.is_free:
                 return None
             if place.leaving is not None:
-                gone = KEYS.c.fingerprint == place.leaving.fingerprint
-                conn.execute(sa.delete(KEYS).where(gone, KEYS.c.state == "pending"))
+                rows.delete_pending(conn, place.leaving.fingerprint)
                 after_commit(conn, partial(self._parts.keys.forget_waiting, place.leaving))
         if known is not None and state == "pending":
             return known
@@ -225,8 +223,8 @@ class Enrol:
         if state == "denied" and self._parts.keys.count("denied") >= DENIED_LIMIT:
             return key
         if known is not None:
-            conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == key.fingerprint))
-        insert_key(conn, key, by)
+            rows.delete(conn, key.fingerprint)
+        rows.insert(conn, key, by)
         after_commit(conn, lambda: self._parts.keys.remember(key))
         act = {"pending": "pend", "accepted": "accept"}.get(state, state)
         data = {"result": state == "accepted", "act": act, "id": key.minion, "pub": key.public}
@@ -237,9 +235,7 @@ class Enrol:
         self, conn: sa.Connection, peer: Peer, request: EnrolRequest, now: float
     ) -> tuple[str, str, str]:
         """Return state, reason and who decided, for a key that is new or still pending."""
-        rule = (KEYS.c.minion == request.id) & (KEYS.c.fingerprint != peer.user_id)
-        rule = rule & KEYS.c.state.in_(["pending", "accepted", "announced"])
-        other = conn.execute(sa.select(KEYS).where(rule)).first()
+        other = rows.rival(conn, request.id, peer.user_id)
         held = other is not None and other.state == "pending"
         if (other is None or held) and request.token_proof:
             if self._take_token(conn, peer, request, now):
@@ -252,32 +248,28 @@ class Enrol:
             return "denied", f"{request.id} has another key ({shown}); {_ADVICE}", ""
         if self._parts.auto_accept:
             return "accepted", "", "auto_accept"
-        # Said to the minion and shown in the list: whoever made the token wonders.
+        # Shown to the minion and in the list, because the maker of the token will ask.
         return "pending", "its token is unknown, used or expired" * bool(request.token_proof), ""
 
-    def _give_way(self, conn: sa.Connection, other: sa.Row[Any], now: float) -> None:
-        """Deny a key that only waited under the id of one that has a token."""
+    def _give_way(self, conn: sa.Connection, other: KnownKey, now: float) -> None:
+        """Deny a waiting key with the id of a minion that has a valid token."""
         known = self._parts.keys.known(other.fingerprint)
         if known is None:
             return
         why = f"{other.minion} was enrolled by a token with another key"
-        rule = KEYS.c.fingerprint == other.fingerprint
-        conn.execute(sa.update(KEYS).where(rule).values(state="denied", reason=why, since=now))
         moved = replace(known, state="denied", reason=why, since=now)
+        rows.deny(conn, moved)
         after_commit(conn, lambda: self._parts.keys.remember(moved))
 
     def _take_token(
         self, conn: sa.Connection, peer: Peer, request: EnrolRequest, now: float
     ) -> bool:
-        """Use up the token that the request proves to know."""
-        live = sa.select(TOKENS).where(TOKENS.c.used_by == "", TOKENS.c.expires > now)
-        rows = conn.execute(live.where(TOKENS.c.minion.in_(["", request.id]))).all()
-        for row in rows:
-            digest = bytes.fromhex(row.digest)
+        """Use up the token whose knowledge the request proves."""
+        for token in rows.usable_tokens(conn, request.id, now):
+            digest = bytes.fromhex(token.digest)
             proof = proof_by_digest(digest, peer.key, self._parts.master_key, request.id)
             if hmac.compare_digest(proof.encode(), request.token_proof.encode()):
-                change = sa.update(TOKENS).where(TOKENS.c.id == row.id)
-                conn.execute(change.values(used_by=request.id))
+                rows.use_token(conn, token, request.id)
                 return True
         return False
 
@@ -286,14 +278,14 @@ _ADVICE = "see `catena key list` on the master"
 
 
 def _word(key: KnownKey, now: float) -> tuple[str, str, float]:
-    """Return state, reason and when to ask again, as EnrolReply says them."""
+    """Return state, reason and seconds until the next question, for EnrolReply."""
     if key.state in ("accepted", "announced"):
         return "accepted", "", 0.0
     if key.state == "pending":
-        # Somebody is probably at the terminal during the first minutes.
+        # During the first minutes an operator is probably at the terminal.
         pause = 2.0 if now - key.since < 600 else 15.0
         why = f"waits for `catena key accept {key.minion}` on the master"
         return "pending", f"{key.reason}; {why}" if key.reason else why, pause
-    # A wrong decision is usually taken back at once.
+    # A wrong decision is usually reversed at once.
     pause = 5.0 if now - key.since < 600 else 60.0
     return key.state, key.reason or f"the key is {key.state}; {_ADVICE}", pause

@@ -1,4 +1,4 @@
-"""What `catena doctor` says of the master's key and of keys that wait for a person."""
+"""Findings of `catena doctor` about the master's key and about pending keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from catena.core.checkup import Finding, Level, listed
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
-from catena.master.store.tables import KEYS
+from catena.master.keys import rows
 from catena.transport import keys
 
 
 def pair(settings: MasterSettings) -> Iterator[Finding]:
-    """Yield whether the master's key is there and can be read."""
+    """Yield whether the master's key exists and is readable."""
     folder = Path(settings.pki_dir)
     if not (folder / "curve.key").exists():
         yield Finding("keys", Level.note, f"{folder} has no key yet; the first start makes one")
@@ -29,7 +29,6 @@ def pair(settings: MasterSettings) -> Iterator[Finding]:
 
 def waiting(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield the minions whose keys are pending."""
-    query = sa.select(KEYS.c.minion).where(KEYS.c.state == "pending")
-    pending = listed(conn.execute(query.limit(10_000)).scalars())
+    pending = listed(rows.pending(conn))
     if pending:
         yield Finding("keys", Level.note, f"wait to be accepted: {pending}", "catena key list")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
-from typing import Any
 
+from catena.client.replies.keys import EnrolToken, Fingerprints, KeyLine, KeysChanged
 from catena.client.requests import keys as asks
 from catena.client.requests.keys import KeyChange, KeyFinger, KeyList, TokenCreate
 from catena.master.keys.service import Keys
-from catena.master.minions.sessions import Link, Sessions
+from catena.master.minions.sessions import MessageSender, Sessions
 from catena.master.requests.rights import Caller, Right
 from catena.master.requests.verb import verb
 from catena.transport.messages import KeyRotate
@@ -16,36 +17,35 @@ from catena.transport.messages import KeyRotate
 
 @dataclass(frozen=True, slots=True)
 class KeyHandlers:
-    """One method per verb: takes the caller and the record."""
+    """One method per verb, which takes the caller and the request record."""
 
     keys: Keys
     sessions: Sessions
-    link: Link
+    link: MessageSender
     master_fingerprint: str
 
     @verb(asks.LIST, Right.read_keys)
-    async def list(self, caller: Caller, asked: KeyList) -> Any:
+    async def list(self, caller: Caller, asked: KeyList) -> dict[str, builtins.list[KeyLine]]:
         """List keys."""
         return await self.keys.list(asked.match)
 
     @verb(asks.CHANGE, Right.decide_keys)
-    async def change(self, caller: Caller, asked: KeyChange) -> Any:
+    async def change(self, caller: Caller, asked: KeyChange) -> KeysChanged:
         """Accept, reject, delete or rotate keys."""
         decided = (asked.action, asked.match, asked.include, caller.name, caller.once)
         changed = await self.keys.change(*decided)
         if asked.action == "rotate":
-            # Only a connected minion can make a new key now; the others are not named.
+            # Only connected minions can make a new key now; the others are omitted.
             sessions = [self.sessions.get(name) for name in changed]
             changed = [s.minion for s in sessions if s and self.link.send(s.peer, KeyRotate())]
-        return {"changed": changed, "told": self.keys.told(changed)}
+        return KeysChanged(tuple(changed), tuple(self.keys.told(changed)))
 
     @verb(asks.FINGER, Right.read_keys)
-    async def finger(self, caller: Caller, asked: KeyFinger) -> Any:
+    async def finger(self, caller: Caller, asked: KeyFinger) -> Fingerprints:
         """Show fingerprints."""
-        minions = self.keys.fingers(asked.match)
-        return {"master": self.master_fingerprint, "minions": minions}
+        return Fingerprints(self.master_fingerprint, self.keys.fingers(asked.match))
 
     @verb(asks.TOKEN, Right.decide_keys, repeats=True)
-    async def token(self, caller: Caller, asked: TokenCreate) -> Any:
-        """Make an enrol token; one request key makes one token, which is stored nowhere."""
+    async def token(self, caller: Caller, asked: TokenCreate) -> EnrolToken:
+        """Make an enrol token; each request key makes one token, which is not stored."""
         return await self.keys.make_token(asked.id, asked.valid_seconds, caller.name, caller.once)

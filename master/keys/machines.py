@@ -1,4 +1,4 @@
-"""Which of the accepted minions a machine id belongs to. Pure."""
+"""The accepted minion to which a machine id belongs; no I/O."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """An accepted minion that says, or once said, that it is a certain machine."""
+class MachineClaim:
+    """An accepted minion that claims, or once claimed, a machine id."""
 
     minion: str
-    #: When its key was accepted, seconds since the epoch.
+    #: Time of its key's acceptance, seconds since the epoch.
     since: float
-    #: It has said Hello as that machine, and as no other since.
+    #: Whether its last Hello claimed this machine.
     used: bool
-    #: Its key asked to be accepted as that machine.
+    #: Whether its key asked for acceptance as this machine.
     enrolled: bool
 
 
-def owner(claims: Iterable[Claim]) -> str:
-    """Return the minion that a machine id belongs to; "" where nobody claims it.
+def owner(claims: Iterable[MachineClaim]) -> str:
+    """Return the minion to which a machine id belongs; "" if nobody claims it.
 
-    A minion that works as that machine goes before one that only asked to; of several, the one
-    whose key was accepted first. Whether it is connected does not matter: a clone that comes up
-    while the true host is away would otherwise take its place.
+    A minion whose Hello claims the machine has precedence over one that only enrolled as it; then
+    the earliest acceptance counts. Being connected does not matter: otherwise a clone that comes
+    up while the real host is away would replace it.
     """
     ranked = sorted(
         (claim for claim in claims if claim.used or claim.enrolled),

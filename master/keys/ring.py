@@ -1,4 +1,4 @@
-"""The keys that a master knows, in memory, found by whatever they are asked for by."""
+"""All known keys in memory, with indexes for lookups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KnownKey:
-    """A key as the store has it."""
+    """A key as stored."""
 
     public: str
     fingerprint: str
@@ -23,9 +23,9 @@ class KnownKey:
 
 
 class KeyRing:
-    """Keys by fingerprint, with the ways to find them that are asked with every greeting.
+    """Keys by fingerprint, with the indexes that every Hello needs.
 
-    Changed in the loop's thread alone; any thread may ask.
+    Changed only in the loop's thread; any thread may read.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class KeyRing:
         self._states: Counter[str] = Counter()
 
     def put(self, key: KnownKey) -> None:
-        """Take a key, in the place of what was known of it."""
+        """Add a key or replace its earlier version."""
         self.drop(key.fingerprint)
         self._keys[key.fingerprint] = key
         self._by_minion[key.minion][key.fingerprint] = key
@@ -43,7 +43,7 @@ class KeyRing:
         self._states[key.state] += 1
 
     def drop(self, fingerprint: str) -> None:
-        """Forget a key; fine if it is not known."""
+        """Remove a key, if it is known."""
         key = self._keys.pop(fingerprint, None)
         if key is None:
             return
@@ -58,15 +58,15 @@ class KeyRing:
         return self._keys.get(fingerprint)
 
     def of_minion(self, minion: str) -> list[KnownKey]:
-        """Return the keys that claim an id."""
+        """Return the keys that claim a minion id."""
         return list(self._by_minion.get(minion, {}).values())
 
     def of_machine(self, machine_id: str) -> list[KnownKey]:
-        """Return the keys that came from a machine."""
+        """Return the keys that claim a machine id."""
         return list(self._by_machine.get(machine_id, {}).values())
 
     def count(self, state: str) -> int:
-        """Return how many keys are in a state."""
+        """Return the number of keys in a state."""
         return self._states[state]
 
     def __iter__(self) -> Iterator[KnownKey]:

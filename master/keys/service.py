@@ -1,4 +1,4 @@
-"""The keys that ask to come in: pending, accepted, rejected, denied; tokens and rotation."""
+"""Keys of minions: pending, accepted, rejected, denied; tokens and rotation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any
 
 import sqlalchemy as sa
 
+from catena.client.replies.keys import EnrolToken, KeyLine, KeysChanged
 from catena.core import events, failpoints
 from catena.core.clock import Clock
 from catena.core.digest import hmac_sha256
@@ -22,39 +22,38 @@ from catena.core.errors import InvalidStateError, UsageError
 from catena.core.ids import minion_id
 from catena.core.suggest import unknown
 from catena.master.events.bus import EventBus
-from catena.master.keys import machines
-from catena.master.keys.machines import Claim
+from catena.master.keys import machines, rows
+from catena.master.keys.machines import MachineClaim
 from catena.master.keys.ring import KeyRing, KnownKey
 from catena.master.keys.waiting import WaitingKeys
 from catena.master.minions import rows as minion_rows
 from catena.master.requests.once import UNKEYED, Once
 from catena.master.store.database import Store, after_commit
-from catena.master.store.tables import KEYS, MINIONS, TOKENS
 from catena.transport.keys import KeyPair, fingerprint, key_bytes, token_digest
 from catena.transport.peers import KeyTable
 
-#: Action -> (states that it takes by itself, state that it leads to, Salt's word in events).
+#: Action -> (states that it applies to by default, resulting state, Salt's word in events).
 ACTIONS = {
     "accept": (("pending",), "accepted", "accepted"),
     "reject": (("pending",), "rejected", "rejected"),
     "delete": (("pending", "accepted", "rejected", "denied", "announced"), "", "delete"),
     "rotate": (("accepted",), "accepted", ""),
 }
-#: States that an action also takes where the id is named in full, not by a glob.
+#: Further states that an action applies to if the id is given in full, not as a glob.
 NAMED = {"accept": ("rejected", "denied"), "reject": ("accepted", "denied")}
 STATES = ("accepted", "pending", "rejected", "denied", "announced")
-#: A key that is accepted by name so soon after its deletion is waited for, and how long: agents
-#: up to this version ask again after about six seconds, newer ones after two.
+#: Seconds after its deletion for which a key that is accepted by name is waited for, and below
+#: how long. Agents up to this version ask again after about six seconds, newer ones after two.
 DELETED_SECONDS = 60.0
 ASK_AGAIN_SECONDS = 8.0
 TOKEN_VALID_LIMIT = 30 * 24 * 3600
 
 
 class Keys:
-    """The keys of the store and, for the gateway, those of them that are accepted.
+    """The stored keys and, for the gateway, the accepted ones.
 
-    Reads come from memory; every change is committed first and takes effect right after, on the
-    same turn of the loop.
+    Reads use memory. Every change is committed first and takes effect in the same iteration of the
+    event loop.
     """
 
     def __init__(
@@ -68,38 +67,37 @@ class Keys:
         self._known = KeyRing()
         self.waiting = WaitingKeys(clock.monotonic)
         self._accepted: dict[str, str] = {}
-        #: The machine as which each minion said Hello last, and the other way round.
+        #: Minion -> machine id of its last Hello, and below the reverse.
         self._machine_of: dict[str, str] = {}
         self._works_as: defaultdict[str, set[str]] = defaultdict(set)
-        #: Told of a key right before the gateway stops serving it.
+        #: Called with a key just before the gateway stops serving it.
         self.on_close: list[Callable[[KnownKey], None]] = []
-        #: Called in the transaction that leaves a minion id without an accepted key, with that id
-        #: and the reason in words.
+        #: Called in the transaction after which a minion id has no accepted key, with the id and
+        #: the reason.
         self.on_delete: list[Callable[[sa.Connection, str, str], None]] = []
-        #: Tells the minion of a key that it is accepted; returns whether that could be sent.
+        #: Notifies a minion of its key's acceptance; returns whether that could be sent.
         self.on_accept: list[Callable[[KnownKey], bool]] = []
-        #: Accepted minions that were told so and may not have said Hello yet.
+        #: Accepted minions that were notified and may not have said Hello yet.
         self._told: set[str] = set()
-        #: Minions whose key was deleted, and when, by the monotonic clock.
+        #: Minions whose key was deleted -> monotonic time of that.
         self._deleted: dict[str, float] = {}
-        #: Who waits for a minion to ask again.
+        #: Minions whose new request is awaited -> the future of the waiting caller.
         self._expected: dict[str, asyncio.Future[None]] = {}
 
     async def open(self) -> None:
         """Load every key."""
-        for row in await self._store.read(lambda conn: conn.execute(sa.select(KEYS)).all()):
-            self.remember(_known(row))
-        query = sa.select(MINIONS.c.id, MINIONS.c.machine_id).where(MINIONS.c.session != "")
-        for minion, machine in await self._store.read(lambda conn: conn.execute(query).all()):
+        for key in await self._store.read(rows.every):
+            self.remember(key)
+        for minion, machine in (await self._store.read(minion_rows.machines)).items():
             self.works_as(minion, machine)
 
     def minion_of(self, user_id: str) -> str | None:
-        """Return the minion id of an accepted (or announced) key's fingerprint, or None."""
+        """Return the minion id of an accepted or announced key's fingerprint, or None."""
         key = self._known.get(user_id)
         return key.minion if key and key.state in ("accepted", "announced") else None
 
     def known(self, user_id: str) -> KnownKey | None:
-        """Return what is known of a key by its fingerprint."""
+        """Return a key by its fingerprint, or None."""
         return self._known.get(user_id)
 
     def ids(self) -> Collection[str]:
@@ -115,7 +113,7 @@ class Keys:
         return self._known.count(state)
 
     def remember(self, key: KnownKey) -> None:
-        """Take a committed key into memory and, when it may come in, into the gateway's table."""
+        """Add a committed key to memory and, if it is accepted, to the gateway's table."""
         self._known.put(key)
         if key.state == "pending":
             self.waiting.ask(key.fingerprint, key.address)
@@ -134,13 +132,13 @@ class Keys:
         self._close(key)
 
     def forget(self, key: KnownKey) -> None:
-        """Drop a committed deletion from memory; its connection ends with the next frame."""
+        """Remove a deleted key from memory; its connection ends with the next frame."""
         self._known.drop(key.fingerprint)
         self.waiting.drop(key.fingerprint)
         self._close(key)
 
     def forget_waiting(self, key: KnownKey) -> None:
-        """Drop a key that gave way to another, unless it was decided meanwhile."""
+        """Remove a key that was displaced by another, unless it was decided meanwhile."""
         known = self._known.get(key.fingerprint)
         if known is not None and known.state == "pending":
             self.forget(known)
@@ -164,11 +162,11 @@ class Keys:
 
         Args:
             action: "accept", "reject" or "delete".
-            match: ids or globs, separated by commas. An id in full also reaches keys that were
-                decided otherwise before (NAMED).
-            include: further states whose keys are taken too ("rejected", "denied", "accepted").
+            match: ids or globs, separated by commas. An id in full also selects keys with an
+                earlier contrary decision (NAMED).
+            include: further states whose keys are selected ("rejected", "denied", "accepted").
             user: who decides.
-            once: the request that asks for it; rotations, which change no row, ignore it.
+            once: the request; rotations, which change no row, ignore it.
 
         Raises:
             UsageError: unknown action or state.
@@ -186,19 +184,19 @@ class Keys:
 
         left = self._left_without(chosen) if action == "delete" else []
 
-        def decide(conn: sa.Connection) -> dict[str, list[str]]:
+        def decide(conn: sa.Connection) -> KeysChanged:
             self._decide(conn, action, chosen, user)
             self._leave(conn, left, user)
-            return {"changed": names}
+            return KeysChanged(tuple(names))
 
         answer = await self._store.write(once.wrap(decide))
         failpoints.hit("master.key.decided")
         if action == "delete":
-            self._deleted |= dict.fromkeys(answer["changed"], self._clock.monotonic())
-        return answer["changed"]
+            self._deleted |= dict.fromkeys(answer.changed, self._clock.monotonic())
+        return list(answer.changed)
 
     async def _chosen(self, action: str, match: str, include: set[str]) -> list[KnownKey]:
-        """Return the keys that an action is about, once those that are expected have asked."""
+        """Return the keys that an action is about, after waiting for expected ones."""
         named = [part.strip() for part in match.split(",")]
         chosen = self._choose(action, named, include)
         if action == "accept" and not chosen and await self._ask_again(named):
@@ -213,13 +211,13 @@ class Keys:
                 told(conn, minion, f"its key was deleted by {user}")
 
     def told(self, minions: Iterable[str]) -> list[str]:
-        """Return those of *minions* that were told that they are accepted; once for each time."""
+        """Return those of *minions* that were notified of their acceptance; each once."""
         found = [name for name in minions if name in self._told]
         self._told.difference_update(found)
         return found
 
     async def _ask_again(self, names: Iterable[str]) -> bool:
-        """Wait until a minion asks whose key was just deleted; return whether one did.
+        """Wait for a minion whose key was just deleted to ask again; return whether one did.
 
         A connected minion learns of the deletion at once and asks a moment later.
         """
@@ -237,7 +235,7 @@ class Keys:
         return bool(done)
 
     def _choose(self, action: str, matches: list[str], include: set[str]) -> list[KnownKey]:
-        """Return the keys that an action means: exact names reach further than globs."""
+        """Return the keys that an action selects; full names select more states than globs."""
         usual = {*ACTIONS[action][0], *include}
         chosen = []
         for key in sorted(self._known, key=lambda k: (k.minion, k.since)):
@@ -247,11 +245,11 @@ class Keys:
             elif key.minion in matches and key.state in NAMED.get(action, ()):
                 chosen.append(key)
         pending = {key.minion for key in chosen if key.state == "pending"}
-        # A key that waits is the one that is meant; older refusals of the same id stay.
+        # If a key of an id is pending, select it alone, not older refusals of the same id.
         return [k for k in chosen if k.state in usual or k.minion not in pending]
 
     def _left_without(self, deleted: Collection[KnownKey]) -> list[str]:
-        """Return the ids that have no accepted key any more once *deleted* are gone."""
+        """Return the ids that have no accepted key after the deletion of *deleted*."""
         gone = {key.fingerprint for key in deleted}
         return sorted(
             {k.minion for k in deleted if self._accepted.get(k.minion, k.fingerprint) in gone}
@@ -271,27 +269,23 @@ class Keys:
     ) -> None:
         _, target, act = ACTIONS[action]
         for key in chosen:
-            rule = KEYS.c.fingerprint == key.fingerprint
             data = {"result": True, "act": act, "id": key.minion, "fingerprint": key.fingerprint}
             if target:
                 now = self._clock.now().timestamp()
-                values = {"state": target, "since": now, "decided_by": user, "reason": ""}
-                conn.execute(sa.update(KEYS).where(rule).values(values))
                 moved = replace(key, state=target, since=now, reason="")
+                rows.decide(conn, moved, user)
                 after_commit(conn, partial(self.remember, moved))
                 data["pub"] = key.public
             else:
-                conn.execute(sa.delete(KEYS).where(rule))
+                rows.delete(conn, key.fingerprint)
                 after_commit(conn, partial(self.forget, key))
             self._bus.record(conn, events.KEY, data)
 
-    async def list(self, match: str = "*") -> dict[str, list[dict[str, Any]]]:
-        """Return keys by state, as KeyList describes, with conflicts in words."""
+    async def list(self, match: str = "*") -> dict[str, list[KeyLine]]:
+        """Return keys by state, with descriptions of conflicts."""
         since = self._clock.now().timestamp() - minion_rows.CONFLICT_SECONDS
-        query = sa.select(MINIONS.c.id, MINIONS.c.conflict).where(MINIONS.c.conflict_at > since)
-        rows = await self._store.read(lambda conn: conn.execute(query).all())
-        conflicts = {row.id: row.conflict for row in rows}
-        shown: dict[str, list[dict[str, Any]]] = {state: [] for state in STATES}
+        conflicts = await self._store.read(lambda conn: minion_rows.conflicts(conn, since))
+        shown: dict[str, list[KeyLine]] = {state: [] for state in STATES}
         for key in sorted(self._known, key=lambda k: (k.minion, k.since)):
             if fnmatchcase(key.minion, match):
                 conflict = key.reason or conflicts.get(key.minion, "") or self._twin(key)
@@ -299,7 +293,7 @@ class Keys:
         return shown
 
     def works_as(self, minion: str, machine_id: str) -> None:
-        """Note the machine as which a minion said Hello last; "": it is forgotten."""
+        """Record the machine id of a minion's last Hello; "": remove it."""
         before = self._machine_of.pop(minion, "")
         if before:
             self._works_as[before].discard(minion)
@@ -310,11 +304,11 @@ class Keys:
             self._works_as[machine_id].add(minion)
 
     def owner_of_machine(self, machine_id: str, asking: str = "") -> str:
-        """Return the accepted minion that a machine id belongs to (`machines.owner`).
+        """Return the accepted minion to which a machine id belongs (`machines.owner`).
 
         Args:
-            machine_id: as a Hello has it.
-            asking: the minion that says so; it is the owner where nobody else is.
+            machine_id: as in a Hello.
+            asking: the minion that claims it; it is the owner if nobody else is.
         """
         enrolled = {key.minion for key in self._known.of_machine(machine_id)}
         enrolled &= self._accepted.keys()
@@ -322,10 +316,10 @@ class Keys:
         for minion in {*enrolled, *self._works_as.get(machine_id, ())} & self._accepted.keys():
             key = self._known.get(self._accepted[minion])
             works_as = self._machine_of.get(minion, "")
-            # Who works as another machine by now has left this one.
+            # A minion that has since claimed another machine has left this one.
             mine = minion in enrolled and works_as in ("", machine_id)
             if key is not None:
-                found.append(Claim(minion, key.since, works_as == machine_id, mine))
+                found.append(MachineClaim(minion, key.since, works_as == machine_id, mine))
         return machines.owner(found) or asking
 
     def _twin(self, key: KnownKey) -> str:
@@ -337,7 +331,7 @@ class Keys:
         return ""
 
     def fingers(self, match: str = "*") -> dict[str, str]:
-        """Return id -> fingerprint of every key but the rejected."""
+        """Return id -> fingerprint of all keys except rejected ones."""
         found: dict[str, str] = {}
         for key in sorted(self._known, key=lambda k: k.since):
             if fnmatchcase(key.minion, match) and key.state != "rejected":
@@ -346,20 +340,20 @@ class Keys:
 
     async def make_token(
         self, minion: str, valid_seconds: int, user: str, once: Once = UNKEYED
-    ) -> dict[str, Any]:
-        """Make a one-time enrol token; only its hash is kept.
+    ) -> EnrolToken:
+        """Make a one-time enrol token; only its hash is stored.
 
         Args:
-            minion: only for this id; "" for any.
-            valid_seconds: how long it can be used.
+            minion: the only id that may use it; "" for any.
+            valid_seconds: its lifetime.
             user: who makes it.
-            once: the request; with a key the token is made from it and the master's secret key,
-                so that a repetition gets the same one although it is stored nowhere.
+            once: the request. With a key, the token is derived from it and the master's secret
+                key, so that a repetition returns the same token although it is not stored.
 
         Raises:
             BadNameError: *minion* is neither "" nor an id.
-            UsageError: the time is not between a second and 30 days, or the key of the request
-                made a token so long ago that it is forgotten.
+            UsageError: the lifetime is not between a second and 30 days, or the request's key made
+                a token that has since been forgotten.
         """
         if minion:
             minion_id(minion)
@@ -367,23 +361,18 @@ class Keys:
             raise UsageError("valid_seconds: from 1 to 2592000 (30 days)")
         token = self._token(once) if once.key else secrets.token_urlsafe(32)
         expires = self._clock.now().timestamp() + valid_seconds
-        row = {
-            "digest": token_digest(token).hex(),
-            "minion": minion,
-            "made_by": user,
-            "expires": expires,
-        }
+        new = rows.NewToken(token_digest(token).hex(), minion, user, expires)
 
         def store(conn: sa.Connection) -> float:
-            # The key is forgotten after a day (`retention`), and a token is never made twice.
-            made = sa.select(TOKENS.c.id).where(TOKENS.c.digest == row["digest"])
-            if conn.execute(made).first() is not None:
+            # Request keys are deleted after a day (`retention`), but a token must never be made
+            # twice.
+            if rows.has_token(conn, new.digest):
                 text = f"request key {once.key} made a token long ago; use a new key for a new one"
                 raise UsageError(text)
-            conn.execute(sa.insert(TOKENS).values(row))
+            rows.insert_token(conn, new)
             return expires
 
-        return {"token": token, "expires": await self._store.write(once.wrap(store))}
+        return EnrolToken(token, await self._store.write(once.wrap(store, restore=float)))
 
     def _token(self, once: Once) -> str:
         text = "\0".join(("catena enrol token 1", once.user, once.key, once.digest))
@@ -391,11 +380,11 @@ class Keys:
         return urlsafe_b64encode(made).decode("ascii").rstrip("=")
 
     async def announce(self, minion: str, public: str) -> None:
-        """Keep the next key of an accepted minion; both are valid until the new one's first use.
+        """Store the next key of an accepted minion; both are valid until the new one's first use.
 
         Raises:
             BadKeyError: it is not a key.
-            InvalidStateError: the key is known already.
+            InvalidStateError: the key is already known.
         """
         user_id = fingerprint(public)
         now = self._clock.now().timestamp()
@@ -415,15 +404,15 @@ class Keys:
 
         def store(conn: sa.Connection) -> None:
             for one in stale:
-                conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == one.fingerprint))
+                rows.delete(conn, one.fingerprint)
                 after_commit(conn, partial(self.forget, one))
-            insert_key(conn, key, "rotation")
+            rows.insert(conn, key, "rotation")
             after_commit(conn, lambda: self.remember(key))
 
         await self._store.write(store)
 
     def used(self, conn: sa.Connection, user_id: str) -> None:
-        """End a rotation when the announced key says Hello: the old key is dropped.
+        """End a rotation when the announced key says Hello: remove the old key.
 
         Runs in the transaction that stores the Hello.
         """
@@ -432,54 +421,21 @@ class Keys:
             return
         for old in self.of_minion(key.minion):
             if old.state == "accepted":
-                conn.execute(sa.delete(KEYS).where(KEYS.c.fingerprint == old.fingerprint))
+                rows.delete(conn, old.fingerprint)
                 after_commit(conn, partial(self.forget, old))
-        change = sa.update(KEYS).where(KEYS.c.fingerprint == user_id)
-        conn.execute(change.values(state="accepted"))
+        rows.accept(conn, user_id)
         taken = replace(key, state="accepted")
         after_commit(conn, lambda: self.remember(taken))
         data = {"result": True, "act": "rotated", "id": key.minion, "fingerprint": user_id}
         self._bus.record(conn, events.KEY, data)
 
 
-def insert_key(conn: sa.Connection, key: KnownKey, decided_by: str = "") -> None:
-    """Store a key in the running transaction."""
-    row = {
-        "minion": key.minion,
-        "public_key": key.public,
-        "fingerprint": key.fingerprint,
-        "state": key.state,
-        "machine_id": key.machine_id,
-        "address": key.address,
-        "version": key.version,
-        "reason": key.reason,
-        "since": key.since,
-        "seen": key.since,
-        "decided_by": decided_by,
-    }
-    conn.execute(sa.insert(KEYS).values(row))
-
-
-def _known(row: sa.Row[Any]) -> KnownKey:
-    return KnownKey(
-        row.public_key,
-        row.fingerprint,
-        row.minion,
-        row.state,
-        row.machine_id,
-        row.address,
-        row.version,
-        row.reason,
-        row.since,
+def _shown(key: KnownKey, conflict: str) -> KeyLine:
+    return KeyLine(
+        id=key.minion,
+        fingerprint=key.fingerprint,
+        address=key.address,
+        since=key.since,
+        machine_id=key.machine_id,
+        conflict=conflict,
     )
-
-
-def _shown(key: KnownKey, conflict: str) -> dict[str, Any]:
-    return {
-        "id": key.minion,
-        "fingerprint": key.fingerprint,
-        "address": key.address,
-        "since": key.since,
-        "machine_id": key.machine_id,
-        "conflict": conflict,
-    }

@@ -1,4 +1,4 @@
-"""The keys that wait for a decision: how many, from which networks, and which one gives way."""
+"""The keys that wait for a decision: their number, their networks, and which one to remove."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping
 
 from catena.transport.networks import Network, network
 
-#: Keys that may wait for a decision (attack row X40).
+#: Maximum number of keys that wait for a decision (attack row X40).
 PENDING_LIMIT = 1000
-#: A key whose minion asked within this time does not give way to one of its own address: it asks
-#: every few seconds, and both would only take turns.
+#: Seconds since its last request during which a key is not removed for one of its own address.
+#: Its minion asks every few seconds, and the two keys would only displace each other.
 SILENT_SECONDS = 60.0
-#: A key whose minion has not asked for this long gives way to any other.
+#: Seconds without a request after which a key may be removed for any other.
 UNSEEN_SECONDS = 3600.0
 
 
 class WaitingKeys:
-    """Fingerprints of the keys that wait, each network's in the order in which they last asked.
+    """Fingerprints of the waiting keys, per network in the order of their last requests.
 
-    Changed in the event loop's thread alone.
+    Changed only in the event loop's thread.
 
     Args:
         monotonic: seconds since boot.
@@ -29,21 +29,21 @@ class WaitingKeys:
         self._now = monotonic
         self._of: dict[str, Network] = {}
         self._hosts: defaultdict[str, OrderedDict[str, float]] = defaultdict(OrderedDict)
-        #: Keys by prefix and host.
+        #: Prefix -> host -> number of keys.
         self._shares: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def __len__(self) -> int:
         return len(self._of)
 
     def ask(self, fingerprint: str, address: str) -> None:
-        """Note that a key asks, for the first time or again."""
+        """Record a key's request, the first or a repeated one."""
         self.drop(fingerprint)
         place = self._of[fingerprint] = network(address)
         self._hosts[place.host][fingerprint] = self._now()
         self._shares[place.prefix][place.host] += 1
 
     def drop(self, fingerprint: str) -> None:
-        """Forget a key; fine if it does not wait."""
+        """Remove a key, if it waits."""
         place = self._of.pop(fingerprint, None)
         if place is None:
             return
@@ -56,11 +56,11 @@ class WaitingKeys:
             del self._shares[place.prefix]
 
     def giving_way(self, address: str) -> str:
-        """Return the key that makes room for one of *address*; "": there is none.
+        """Return the key to remove for a new one of *address*; "" if there is none.
 
-        It comes from the prefix with the most keys, there from the host with the most, and is the
-        one that has been silent for the longest. A network so takes no place of a smaller one.
-        Where all are about as large, a key gives way whose minion has stopped asking.
+        It is the longest silent key of the largest host in the prefix with the most keys. A
+        network therefore takes no place of a smaller one. If all networks are about equal, a key
+        is removed whose minion has stopped asking.
         """
         place = network(address)
         host = self._largest(place)
@@ -71,7 +71,7 @@ class WaitingKeys:
         return self._unseen()
 
     def _largest(self, place: Network) -> str:
-        """Return the host that has more than its share beside *place*; "": there is none."""
+        """Return the host that exceeds its share compared with *place*; "" if there is none."""
         sizes = {prefix: share.total() for prefix, share in self._shares.items()}
         prefix = _above(sizes, place.prefix)
         if not prefix:
@@ -84,16 +84,16 @@ class WaitingKeys:
         )
 
     def _unseen(self) -> str:
-        """Return the key that was silent for the longest, if that is long; else ""."""
+        """Return the longest silent key if it was silent for UNSEEN_SECONDS; else ""."""
         heads = (next(iter(keys.items())) for keys in self._hosts.values())
         fingerprint, asked = min(heads, key=lambda head: head[1], default=("", 0.0))
         return fingerprint if self._now() - asked >= UNSEEN_SECONDS else ""
 
 
 def _above(sizes: Mapping[str, int], own: str) -> str:
-    """Return the name with the largest size; *own* where taking from it would only swap the two.
+    """Return the name with the largest size; *own* if removing from it would only swap the two.
 
-    "": it would be *own*, which has nothing.
+    "" if that would be *own*, which has no keys.
     """
     largest = max(sizes, key=lambda name: (sizes[name], name == own), default="")
     mine = sizes.get(own, 0)

@@ -1,1 +1,1 @@
-"""What the master knows of minions: facts, sessions, rate limits, rows."""
+"""Data about minions: facts, sessions, rate limits, rows."""

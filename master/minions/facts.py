@@ -1,8 +1,8 @@
-"""What minions have reported of themselves and the store has not committed yet.
+"""Facts that minions have reported and the store has not committed yet.
 
-Grains, boot id and machine id are answered from the store, but a minion is welcomed before its
-Hello is durable. Whoever answers from stored facts waits here first: a pillar that is compiled
-from older grains may belong to another role.
+Grains, boot id and machine id are read from the store, but a minion is welcomed before its Hello
+is durable. Code that answers from stored facts must wait here first: a pillar compiled from older
+grains may belong to another role.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 from catena.core.errors import TryLaterError
 
-#: Longest wait for a commit, seconds. A minion waits for its pillar for 110 s.
+#: Maximum wait for a commit, seconds. A minion waits for its pillar for 110 s.
 PATIENCE_SECONDS = 20.0
 
 
 class Facts:
-    """The reports of minions that are on their way into the store.
+    """Reports of minions that are being stored.
 
     Args:
         patience: see PATIENCE_SECONDS.
@@ -27,22 +27,22 @@ class Facts:
 
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
-        #: The newest report of each minion; the store commits in the order of posting.
+        #: Minion -> its newest report; the store commits reports in order.
         self._coming: dict[str, asyncio.Future[Any]] = {}
         self._changes: Counter[str] = Counter()
 
     def coming(self, minion: str, stored: asyncio.Future[Any]) -> None:
-        """Note that *minion* has reported facts; *stored* ends with their commit."""
+        """Record that *minion* has reported facts; *stored* completes with their commit."""
         self._changes[minion] += 1
         self._coming[minion] = stored
         stored.add_done_callback(partial(self._settle, minion))
 
     def changes(self, minion: str) -> int:
-        """Return how often *minion* has reported facts: what was computed before is outdated."""
+        """Return the number of reports of *minion*; an increase outdates earlier results."""
         return self._changes[minion]
 
     async def settled(self, minion: str = "") -> None:
-        """Wait until the facts that *minion* has reported so far are stored; "": those of all.
+        """Wait until the facts reported so far by *minion* are stored; "": by all minions.
 
         Raises:
             TryLaterError: they were not stored in time, or could not be.

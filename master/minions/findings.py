@@ -1,4 +1,4 @@
-"""What `catena doctor` says of minions that are in conflict or not connected."""
+"""Findings of `catena doctor` about minions in conflict or not connected."""
 
 from __future__ import annotations
 
@@ -7,22 +7,15 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from catena.core.checkup import Finding, Level, listed
-from catena.master.store.ssh_tables import SSH_HOSTS
-from catena.master.store.tables import MINIONS
-
-_LIMIT = 10_000
+from catena.master.minions import rows
 
 
 def check(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield the minions that two hosts claim, and those that are away."""
-    query = sa.select(MINIONS.c.id).where(MINIONS.c.conflict != "")
-    clash = listed(conn.execute(query.limit(_LIMIT)).scalars())
+    """Yield the minions that two hosts claim, and those that are down."""
+    clash = listed(rows.in_conflict(conn))
     if clash:
         advice = "two hosts claim one identity: catena minion show NAME says which"
         yield Finding("minions", Level.warning, f"in conflict: {clash}", advice)
-    by_ssh = sa.select(SSH_HOSTS.c.id)
-    down = sa.select(MINIONS.c.id).where(MINIONS.c.up == sa.false(), MINIONS.c.last_seen > 0)
-    down = down.where(MINIONS.c.id.not_in(by_ssh))
-    away = listed(conn.execute(down.limit(_LIMIT)).scalars())
+    away = listed(rows.away(conn))
     if away:
         yield Finding("minions", Level.note, f"not connected: {away}", "catena minion list")

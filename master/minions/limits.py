@@ -1,10 +1,10 @@
-"""How much one minion, or one address, may ask of the master."""
+"""Rate limits for one minion or one address."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-#: Buckets that are remembered; the ones used longest ago are forgotten (they are full again).
+#: Maximum number of buckets; the least recently used ones are dropped (they are full again).
 REMEMBERED = 20_000
 
 
@@ -21,11 +21,11 @@ class RateLimit:
         self._rate = per_second
         self._burst = burst
         self._now = monotonic
-        #: name -> (tokens, when).
+        #: name -> (tokens, time of the last use).
         self._buckets: dict[str, tuple[float, float]] = {}
 
     def allow(self, name: str) -> bool:
-        """Spend one token of *name*; False when it has none."""
+        """Spend one token of *name*; return False if it has none."""
         now = self._now()
         tokens, when = self._buckets.pop(name, (self._burst, now))
         tokens = min(self._burst, tokens + (now - when) * self._rate)

@@ -1,4 +1,4 @@
-"""Which minion is connected, and by which connection jobs reach it."""
+"""The connected minions, and the connection by which jobs reach each."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from catena.transport.peers import Peer
 
 
-class Link(Protocol):
+class MessageSender(Protocol):
     """The part of a gateway that sends."""
 
     def send(self, peer: Peer, message: Any, reply_to: bytes = ...) -> bool:
-        """Send without blocking; False: the peer is gone, revoked, or its queue is full."""
+        """Send without blocking; return False if the peer is gone, revoked or its queue full."""
 
 
 @dataclass(slots=True)
@@ -22,17 +22,19 @@ class Session:
 
     minion: str
     peer: Peer
-    #: The agent process, as its Hello named it.
+    #: The agent process, as named in its Hello.
     session: str
     machine_id: str
     boot_id: str
     version: str
-    #: Monotonic seconds of the last frame.
+    #: Monotonic time of the last frame.
     heard: float
+    #: The agent's AGENT_WIRE (`transport.messages.session`).
+    wire: int
 
 
 class Sessions:
-    """The live sessions. Changed in the loop's thread; membership may be read from any thread."""
+    """The live sessions. Changed in the loop's thread; any thread may test membership."""
 
     def __init__(self) -> None:
         self._by_minion: dict[str, Session] = {}
@@ -44,7 +46,7 @@ class Sessions:
         return self._by_minion.get(minion)
 
     def of(self, peer: Peer) -> Session | None:
-        """Return the session whose connection *peer* is, or None."""
+        """Return the session with the connection *peer*, or None."""
         return self._by_route.get((peer.socket, peer.routing_id))
 
     def of_machine(self, machine_id: str) -> Session | None:
@@ -52,7 +54,7 @@ class Sessions:
         return self._by_machine.get(machine_id)
 
     def put(self, session: Session) -> None:
-        """Make *session* the one of its minion."""
+        """Make *session* the current one of its minion."""
         old = self._by_minion.get(session.minion)
         if old is not None:
             self.drop(old)
@@ -61,7 +63,7 @@ class Sessions:
         self._by_route[session.peer.socket, session.peer.routing_id] = session
 
     def drop(self, session: Session) -> bool:
-        """Forget *session*; False when a newer one has taken its place."""
+        """Remove *session*; return False if a newer one has replaced it."""
         self._by_route.pop((session.peer.socket, session.peer.routing_id), None)
         if self._by_machine.get(session.machine_id) is session:
             del self._by_machine[session.machine_id]

@@ -1,6 +1,6 @@
-"""A look at everything that a master keeps. Nothing is changed; the daemon may run or not.
+"""Check-up of all data of a master. It changes nothing; the daemon may run or not.
 
-Each package of the master contributes what it has to say (`master.contributions`).
+Each package of the master contributes its checks (`master.contributions`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from catena.master.store import findings as store_findings
 from catena.master.store import schema, upkeep
 from catena.master.store.database import database_url
 
-#: Says what there is to say of a package's files and settings.
+#: Yields findings about a package's files and settings.
 HostCheck = Callable[[MasterSettings], Iterator[Finding]]
-#: Says what there is to say of a package's rows, by a snapshot and the time now (epoch seconds).
+#: Yields findings about a package's rows, from a snapshot and the time now (epoch seconds).
 StoreCheck = Callable[[sa.Connection, float], Iterator[Finding]]
 
 
@@ -36,7 +36,7 @@ class Checks:
 
 
 def check(settings: MasterSettings, checks: Checks) -> Iterator[Finding]:
-    """Yield what there is to say of a master with *settings*."""
+    """Yield the findings about a master with *settings*."""
     yield store_findings.running(settings)
     for look in checks.host:
         yield from look(settings)

@@ -1,4 +1,4 @@
-"""Who beside root reaches the master's socket: the users of `cli_users`, by a host's group."""
+"""Access of the users in `cli_users` to the master's socket, through a group of the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART = "cli_users"
 
 
 def socket_group(settings: MasterSettings) -> int | None:
-    """Return the group that the socket is opened to; None where it stays the master's own."""
+    """Return the group that may open the socket; None if only the master's user may."""
     if not settings.cli_users:
         return None
     try:
@@ -34,7 +34,7 @@ def socket_group(settings: MasterSettings) -> int | None:
 
 
 def findings(settings: MasterSettings) -> Iterator[Finding]:
-    """Yield why users of `cli_users` can't use the command on this host."""
+    """Yield why users of `cli_users` cannot use the command on this host."""
     if not settings.cli_users:
         return
     try:
@@ -67,7 +67,7 @@ def _socket(path: Path, group: grp.struct_group) -> Iterator[Finding]:
     try:
         found = path.lstat()
     except OSError:
-        # No master runs.
+        # The master does not run.
         return
     if found.st_gid != group.gr_gid or stat.S_IMODE(found.st_mode) != SOCKET_MODE_GROUP:
         text = f"{path} is not open to the group {group.gr_name}"

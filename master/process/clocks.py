@@ -10,9 +10,9 @@ class HostClocks:
     """Reads the wall clock and the boot clock of the host: the time source of a SQLite store.
 
     Args:
-        clock: where time comes from.
-        boot_id: which boot of this host it is (`core.clock.read_boot_id`).
-        host_id: which host it is (`core.clock.read_host_id`); "" if it has no identity.
+        clock: the clocks.
+        boot_id: of the running boot (`core.clock.read_boot_id`).
+        host_id: of this host (`core.clock.read_host_id`); "" if it has none.
     """
 
     def __init__(self, clock: Clock, boot_id: str, host_id: str = "") -> None:
@@ -21,10 +21,10 @@ class HostClocks:
         self._host_id = host_id
 
     async def look(self) -> None:
-        """Ask a source that is not on this host for its time; the host's clocks need none of it.
+        """Update the time of a source outside this host; nothing to do for the host's clocks.
 
         Raises:
-            StoreUnavailableError: the source did not answer; `read` carries the last answer on.
+            StoreUnavailableError: the source did not answer; `read` extrapolates its last answer.
         """
 
     def read(self) -> ClockReading:

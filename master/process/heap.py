@@ -1,12 +1,12 @@
-"""What the master does about its memory beside using it: the C library's and Python's habits.
+"""The master's settings of the C library's allocator and of Python's garbage collector.
 
-glibc gives each busy thread an arena of its own and returns little of what lies between pieces in
-use. The loop, the store's threads and libzmq's free what another one made, so a master with a
-thousand minions held twice the memory that it used, and ever more. Other C libraries have neither
-call: there nothing is done.
+glibc gives each busy thread an arena and returns little memory from between blocks in use. The
+loop, the store's threads and libzmq free what another thread allocated. A master with a thousand
+minions therefore held twice the memory that it used, and kept growing. Other C libraries lack
+these calls; with them nothing is done.
 
-Python looks for garbage in cycles with every 700 new objects. A thousand returns that wait for a
-commit are fifty thousand, all in use: a fifth of the master's time went into looking at them.
+Python collects cyclic garbage after every 700 new objects. A thousand returns that wait for a
+commit are fifty thousand objects, all in use: scanning them took a fifth of the master's time.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import gc
 
 from catena.core import heap
 
-#: `mallopt`'s name (malloc.h) for the largest number of arenas.
+#: Parameter of `mallopt` (malloc.h): maximum number of arenas.
 _M_ARENA_MAX = -8
-#: One for the loop and one beside it: Python's lock lets no more of our threads allocate at once.
+#: One for the loop and one more: Python's lock lets only one thread at a time allocate.
 ARENAS = 2
-#: New objects until the youngest are looked at, and looks until older ones are. More than what
-#: waits for a commit on a busy master, so that it is gone before it would be looked at.
+#: Thresholds for gc.set_threshold(): more objects than wait for a commit on a busy master, so
+#: that these are gone before they would be scanned.
 LOOKS = (100_000, 10, 10)
 
 
 def share_memory() -> None:
-    """Let threads share arenas, and large pieces their room; call it before there are threads."""
+    """Let threads share arenas, and reuse freed large blocks; call it before threads start."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, ARENAS)
@@ -34,7 +34,7 @@ def share_memory() -> None:
 
 
 def give_back() -> None:
-    """Free what garbage there is among the younger objects, and return whole free pages.
+    """Collect garbage among the younger objects, and return free pages to the system.
 
     Takes milliseconds.
     """
@@ -45,5 +45,5 @@ def give_back() -> None:
 
 
 def look_seldom() -> None:
-    """Have Python look for garbage in cycles less often; call it before much is made."""
+    """Make Python's garbage collection rarer; call it before many objects are made."""
     gc.set_threshold(*LOOKS)

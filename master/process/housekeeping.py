@@ -1,4 +1,4 @@
-"""What a master does again and again, each by the clock."""
+"""Periodic tasks of a master."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Chore:
-    """Something that is to be done every so often."""
+    """A task and its interval."""
 
     seconds: float
     work: Callable[[], Awaitable[object]]
 
 
 class Household:
-    """The chores of a master.
+    """The periodic tasks of a master.
 
-    They go by the clock and not by how often they were thought of: on a host that is busy a turn
-    of the loop takes longer, and what waits for a sweep must not wait for longer too.
+    They depend on the clock and not on the number of calls: on a busy host an iteration of the
+    event loop takes longer, but tasks must not become rarer.
 
     Args:
-        chores: done in this order where several are due.
-        now: monotonic seconds; each is due first when its time has passed once.
+        chores: done in this order if several are due.
+        now: monotonic seconds; each is first due after one interval.
     """
 
     def __init__(self, chores: Sequence[Chore], now: float) -> None:
@@ -35,11 +35,11 @@ class Household:
         self._due = [now + chore.seconds for chore in chores]
 
     async def do(self, now: float) -> None:
-        """Do what is due at *now*. One that fails is logged, and due again in its time."""
+        """Do what is due at *now*. A task that fails is logged and repeated after its interval."""
         for place, chore in enumerate(self._chores):
             if now < self._due[place]:
                 continue
-            # What was missed is not made up for: once does it.
+            # Missed runs are not made up for; one is enough.
             self._due[place] = now + chore.seconds
             try:
                 await chore.work()

@@ -1,4 +1,4 @@
-"""Where the master's log goes: one line per record, nothing in it that a terminal obeys."""
+"""The master's log: one line per record, without control characters."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LEVELS = {
 
 
 class LogFile(logging.FileHandler):
-    """Appends to a file of mode 0600, and opens it again once another program has rotated it.
+    """Appends to a file of mode 0600, and reopens it after another program has rotated it.
 
-    The standard library's WatchedFileHandler raises into the caller's code when the file can't be
-    opened again; this one goes on with the file that it has.
+    The standard library's WatchedFileHandler raises in the calling code if the file cannot be
+    reopened; this one continues with the open file.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write *record* to the file that is at the log's path now."""
+        """Write *record* to the file that is now at the log's path."""
         if self._was_rotated():
             self.reopen()
         super().emit(record)
@@ -58,7 +58,7 @@ class LogFile(logging.FileHandler):
 
 
 def reopen() -> bool:
-    """Reopen the log's file; return whether there is one, as nothing is reopened on stderr."""
+    """Reopen the log's file; return False if the log goes to stderr."""
     files = [h for h in logging.getLogger().handlers if isinstance(h, LogFile)]
     for file in files:
         file.reopen()
@@ -77,11 +77,11 @@ def set_up(log_file: str, level: str) -> None:
     form = LineFormatter(
         "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
     )
-    # UTC, as the minions' logs and the events: hosts of a fleet live in several zones.
+    # UTC, like the minions' logs and the events, because hosts may be in several time zones.
     form.converter = time.gmtime
     handler.setFormatter(form)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(_LEVELS[level])
-    # Alembic tells every start what it looks at.
+    # At INFO, Alembic logs every start.
     logging.getLogger("alembic").setLevel(max(_LEVELS[level], logging.WARNING))

@@ -1,8 +1,8 @@
-"""Drops what the settings no longer keep: by age, and by size when that is not enough.
+"""Deletes rows that the settings no longer keep, by age and, if necessary, by size.
 
-Each package of the master contributes a `Retention` of its rows (`master.contributions`). Nothing
-that is under way is ever dropped. Each step is one short transaction, so that pruning a large
-store never keeps the master from storing a return.
+Each package of the master contributes a `Retention` of its rows (`master.contributions`). Work in
+progress is never deleted. Each step is a short transaction, so that pruning a large store does not
+delay the storing of returns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ T = TypeVar("T")
 MIB = 1024 * 1024
 RECENT_SECONDS = 3600.0
 
-#: Name of a retention -> until when its rows are dropped, epoch seconds (0: they are kept).
+#: Name of a retention -> time before which its rows are deleted, epoch seconds (0: all are kept).
 Before = Mapping[str, float]
 
 
 class Writer(Protocol):
-    """The part of the store that is needed here."""
+    """The part of the store that is used here."""
 
     def write(self, fn: Callable[[sa.Connection], T]) -> Awaitable[T]:
         """Run *fn* in one transaction."""
@@ -39,25 +39,26 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How one package drops its old rows."""
+    """How one package deletes its old rows."""
 
-    #: Of the rows, for `Before` and for what a prune returns.
+    #: Name of the rows, for `Before` and for the result of a prune.
     name: str
-    #: Returns until when rows are dropped, by the settings and the time now (epoch seconds).
+    #: Returns the time before which rows are deleted, from the settings and now (epoch seconds).
     before: Callable[[MasterSettings, float], float]
-    #: Drops at most one batch of old rows; returns how many of each name.
+    #: Deletes at most one batch of old rows; returns the number of rows per name.
     drop: Callable[[sa.Connection, Before], Mapping[str, int]]
     #: Whether a store that is too large keeps these rows for RECENT_SECONDS only.
     shrinks: bool = False
-    #: Names that `drop` counts beside its own.
+    #: Further names that `drop` counts.
     counts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Until when rows are dropped, and how much of the database file may be in use.
+    """Times before which rows are deleted, and the allowed size of the database.
 
-    What is younger than `recent` stays even when the store is too large: somebody waits for it.
+    Rows younger than `recent` stay even if the store is too large, because somebody waits for
+    them.
     """
 
     before: Before
@@ -66,16 +67,16 @@ class Limits:
 
 
 def limits(rules: Sequence[Retention], settings: MasterSettings, now: float) -> Limits:
-    """Return what *settings* keep at *now* (epoch seconds)."""
+    """Return the limits according to *settings* at *now* (epoch seconds)."""
     before = {rule.name: rule.before(settings, now) for rule in rules}
     return Limits(before, now - RECENT_SECONDS, settings.keep_store_mib * MIB)
 
 
 async def prune(store: Writer, rules: Sequence[Retention], kept: Limits) -> dict[str, int]:
-    """Drop what is too old, then the oldest of what is left until the store is small enough.
+    """Delete rows that are too old, then the oldest others until the store is small enough.
 
     Returns:
-        How many rows of each name were dropped.
+        Number of deleted rows per name.
     """
     total = await _drain(store, partial(_drop, rules=rules, before=kept.before))
     if kept.store_bytes:
@@ -99,7 +100,7 @@ async def _drain(store: Writer, step: Callable[[sa.Connection], Counter[str]]) -
 
 
 def _shrink(conn: sa.Connection, rules: Sequence[Retention], kept: Limits) -> Counter[str]:
-    """Drop the oldest of everything that may go, while too much is in use."""
+    """Delete one batch of the oldest rows of each kind while the store is too large."""
     if used_bytes(conn) <= kept.store_bytes:
         return Counter()
     earlier = {rule.name: kept.recent for rule in rules if rule.shrinks}
@@ -109,6 +110,6 @@ def _shrink(conn: sa.Connection, rules: Sequence[Retention], kept: Limits) -> Co
 def _drop(conn: sa.Connection, rules: Sequence[Retention], before: Before) -> Counter[str]:
     total: Counter[str] = Counter()
     for rule in rules:
-        # `+=` leaves out counts of 0: an empty result ends the prune.
+        # `+=` drops counts of 0, and an empty result ends the prune.
         total += Counter(rule.drop(conn, before))
     return total

@@ -1,4 +1,4 @@
-"""Time of a PostgreSQL server, on which every master that uses it agrees."""
+"""The time of a PostgreSQL server, which all masters that use it share."""
 
 from __future__ import annotations
 
@@ -9,54 +9,50 @@ import sqlalchemy as sa
 
 from catena.core.clock import Clock, ClockReading
 from catena.core.records import decode, encode
+from catena.master.process import rows
 from catena.master.process.clocks import HostClocks
 from catena.master.store.database import Store
-from catena.master.store.tables import FACTS
 
-#: How often the server is asked, seconds. Between two answers the host's boot clock goes on.
+#: Seconds between two queries of the server; the host's boot clock extrapolates in between.
 LOOK_SECONDS = 10.0
-#: A server's wall clock that is off by more, seconds, was set; less is the way to it and back.
+#: Deviation of the server's wall clock, in seconds, above which it was set; less is latency.
 STEP_SECONDS = 1.0
-#: Row of the table `fact` with the Zero of the server's present incarnation.
+#: Row of the table `fact` with the Zero of the server's current incarnation.
 _FACT = "server_clock"
-_NOW = sa.text(
-    "SELECT extract(epoch FROM clock_timestamp()), extract(epoch FROM pg_postmaster_start_time()),"
-    " system_identifier FROM pg_control_system()"
-)
 
 
 @dataclass(frozen=True)
 class Zero:
-    """Where the steady clock of a server's incarnation begins."""
+    """The zero point of the steady clock of one incarnation of the server."""
 
-    #: Identifier of the database cluster and start time of the server. A standby that is promoted
-    #: has the identifier of its primary and a start of its own.
+    #: Identifier of the database cluster and start time of the server. A promoted standby has the
+    #: identifier of its primary, but a start time of its own.
     boot: str
-    #: Reading of the server's wall clock at which its steady clock is 0. It moves with the wall
-    #: clock when that is set, so that the steady clock does not.
+    #: Server's wall clock at which the steady clock is 0. It is shifted when the wall clock is
+    #: set, so that the steady clock does not change.
     wall: float
 
 
 @dataclass(frozen=True)
 class ServerTime:
-    """What a server answered."""
+    """A server's answer."""
 
     wall: float
-    #: When the server started, by its wall clock.
+    #: Start of the server by its wall clock.
     started: float
     boot: str
-    #: Boot clock of this host in the middle between question and answer, and seconds between them.
+    #: Boot clock of this host halfway between question and answer, and below the seconds between.
     local: float
     took: float
 
 
 def zero_of(kept: Zero | None, expected: ClockReading | None, now: ServerTime) -> Zero:
-    """Return where the server's steady clock begins.
+    """Return the zero point of the server's steady clock.
 
     Args:
-        kept: as stored by whichever master looked first, or noticed the last step.
-        expected: reading that this master expected at the moment of *now*; None before its first
-            look. A step that happens while no master runs is not noticed.
+        kept: as stored by the master that looked first or noticed the last step.
+        expected: reading that this master expected for *now*; None before its first look. A step
+            while no master runs is not noticed.
         now: the server's answer.
     """
     if kept is None or kept.boot != now.boot:
@@ -71,13 +67,13 @@ def zero_of(kept: Zero | None, expected: ClockReading | None, now: ServerTime) -
 class ServerClocks(HostClocks):
     """The time source of a PostgreSQL store: the server's wall clock and its incarnation.
 
-    The server has no clock for SQL that nobody can set. Its steady clock is its wall clock without
-    the steps that masters notice; where it begins is stored, so that all masters use the same one.
-    Before the first look the host's clocks are read.
+    The server offers SQL no clock that cannot be set. Its steady clock is its wall clock without
+    the steps that masters notice. The zero point is stored, so that all masters use the same one.
+    Before the first look, the host's clocks are used.
 
     Args:
         store: on the server.
-        clock: of this host, which carries an answer on until the next one.
+        clock: of this host, to extrapolate between two answers.
         boot_id: as for `HostClocks`.
         host_id: as for `HostClocks`.
     """
@@ -87,7 +83,7 @@ class ServerClocks(HostClocks):
         self._store = store
         #: The server's reading at the last look, and the host's boot clock at that moment.
         self._last: tuple[ClockReading, float] | None = None
-        #: The latest steady time that was given out.
+        #: The latest steady time that was returned.
         self._given = 0.0
 
     def read(self) -> ClockReading:
@@ -95,12 +91,12 @@ class ServerClocks(HostClocks):
         if self._last is None:
             return super().read()
         found = self._carried(super().read().mono)
-        # An answer that took its time may set the clock back by a little.
+        # A slow answer may set the clock back slightly; never return an earlier time.
         self._given = max(self._given, found.mono)
         return ClockReading(found.wall, self._given, found.boot)
 
     async def look(self) -> None:
-        """Ask the server for its time.
+        """Query the server's time.
 
         Raises:
             StoreUnavailableError: it did not answer.
@@ -122,27 +118,27 @@ class ServerClocks(HostClocks):
     def _ask(self, conn: sa.Connection) -> tuple[ServerTime, Zero | None]:
         kept = _kept(conn)
         before = super().read().mono
-        wall, started, identifier = conn.execute(_NOW).one()
+        found = rows.server_now(conn)
         after = super().read().mono
-        boot = f"{identifier}/{float(started):.6f}"
+        boot = f"{found.identifier}/{found.started:.6f}"
         local, took = (before + after) / 2, after - before
-        return ServerTime(float(wall), float(started), boot, local, took), kept
+        return ServerTime(found.wall, found.started, boot, local, took), kept
 
 
 def _kept(conn: sa.Connection) -> Zero | None:
-    found = conn.execute(sa.select(FACTS.c.value).where(FACTS.c.name == _FACT)).scalar()
+    found = rows.fact(conn, _FACT)
     return None if found is None else decode(Zero, json.loads(found))
 
 
 def _put(conn: sa.Connection, seen: Zero | None, zero: Zero) -> Zero:
-    """Store *zero* where *seen* is stored; return what is stored then."""
+    """Replace the stored *seen* by *zero*; return the value that is stored then."""
     kept = _kept(conn)
     if kept != seen and kept is not None:
         # Another master was first.
         return kept
     value = json.dumps(encode(zero))
     if kept is None:
-        conn.execute(sa.insert(FACTS).values(name=_FACT, value=value))
+        rows.insert_fact(conn, _FACT, value)
     else:
-        conn.execute(sa.update(FACTS).where(FACTS.c.name == _FACT).values(value=value))
+        rows.update_fact(conn, _FACT, value)
     return zero

@@ -1,4 +1,4 @@
-"""What systemd hears of the master."""
+"""Notifications of the master to systemd."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def notify(state: str) -> None:
-    """Tell the service manager, if there is one, *state*: READY=1, STOPPING=1 or WATCHDOG=1."""
+    """Send *state* to the service manager, if there is one: READY=1, STOPPING=1 or WATCHDOG=1."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -17,12 +17,12 @@ def notify(state: str) -> None:
         try:
             sender.sendto(state.encode(), address)
         except OSError:
-            # A manager that is gone changes nothing for us.
+            # The service manager is gone, which does not matter to the master.
             return
 
 
 def watchdog_seconds() -> float:
-    """Return how often the service manager wants to hear WATCHDOG=1; 0.0: never."""
+    """Return the interval in which the service manager expects WATCHDOG=1; 0.0: never."""
     micros = os.environ.get("WATCHDOG_USEC", "")
     pid = os.environ.get("WATCHDOG_PID", "")
     if not micros.isdigit() or (pid and pid != str(os.getpid())):

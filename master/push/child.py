@@ -1,8 +1,8 @@
 """The process of one visit: one host, one connection at a time, at most one job.
 
-It reads the roster itself, so that no secret of it is ever told, and works in its main thread:
-templates have limits of time there. What it says goes through its own copy of stdout. Where the
-master dies, so does this; what runs on the host goes on.
+It reads the roster itself, so that no secret is sent to it, and works in its main thread, where
+time limits of templates are possible. It sends messages through its own copy of stdout. It ends
+when the master dies; runs on the host continue.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from catena.core import failpoints, ids
 from catena.core.chain_calls import GET_PENDING
 from catena.core.config.master import MasterSettings
 from catena.core.custom_faults import told
-from catena.core.errors import CatenaError, LimitError, UsageError
+from catena.core.errors import CatenaError, LimitError, RecordError, UsageError
 from catena.core.frozen import replace
 from catena.core.records import decode
 from catena.core.suggest import unknown
 from catena.master.process import log
 from catena.master.push import messages as m
-from catena.master.push.decide import End
-from catena.runtime.push.protocol import Call, Step, TargetError
+from catena.master.push.decide import VisitEnd
+from catena.runtime.push.protocol import Call, ProgramError, RunStep
 from catena.ssh.connect import roster
 from catena.ssh.connect.client_config import files_of
 from catena.ssh.connect.connection import SshConnection, open_connection
 from catena.ssh.connect.errors import (
     HostKeyError,
-    Phase,
+    PushPhase,
     SshError,
     one_line,
     refused,
 )
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.compile import Seat, seat_of
 from catena.ssh.push.job import carry_out, run_id
 from catena.ssh.push.visit import Visit
 
 LOG = logging.getLogger(__name__)
 
-#: Address space: a template that builds a list without end ends this visit alone.
+#: Limit of its address space in bytes, so that a runaway template only ends this visit.
 MEMORY_BYTES = 2 * 1024**3
-#: Of what a host says of itself.
+#: Maximum bytes of a host's grains.
 GRAINS_LIMIT = 4 * 1024 * 1024
 PENDING_LIMIT = 50
-#: Steps that the master keeps.
+#: Kinds of steps that the master stores.
 _TOLD = frozenset({"state", "action", "note", "event"})
 
 
-class Master:
-    """The other end: frames on stdin, and on what was stdout.
+class MasterPipe:
+    """The connection to the master: frames on stdin, and on the original stdout.
 
     Args:
         source: what the master writes.
@@ -68,25 +68,25 @@ class Master:
         self._source = source
         self._target = target
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        #: Why the job is called off; "": it is not.
+        #: Why the job is cancelled; "" if it is not.
         self.cancel = ""
 
-    def order(self) -> m.Order:
-        """Return the first word, and listen to the others from now on."""
+    def order(self) -> m.VisitOrder:
+        """Return the first message, and receive the others from now on."""
         first = self._read()
-        if not isinstance(first, m.Order):
+        if not isinstance(first, m.VisitOrder):
             raise UsageError("a visit begins with an order")
         self.cancel = first.cancel
         threading.Thread(target=self._listen, daemon=True).start()
         return first
 
     def say(self, message: Any) -> None:
-        """Tell the master."""
+        """Send a message to the master."""
         self._target.write(m.pack(message))
         self._target.flush()
 
     def answer(self, kind: type[Any]) -> Any:
-        """Return the next word of the master, which is a *kind*."""
+        """Return the next message of the master, which must be a *kind*."""
         found = self._answers.get()
         if not isinstance(found, kind):
             raise UsageError(f"the master says {type(found).__name__}, not {kind.__name__}")
@@ -102,7 +102,7 @@ class Master:
         while True:
             message = self._read()
             if message is None:
-                # Nobody is there to whom anything could be told.
+                # The master is gone, so nothing can be reported.
                 os._exit(1)
             if isinstance(message, m.CallOff):
                 self.cancel = message.reason
@@ -110,22 +110,22 @@ class Master:
                 self._answers.put(message)
 
 
-def work(order: m.Order, master: Master) -> None:
-    """Make the visit.
+def work(order: m.VisitOrder, master: MasterPipe) -> None:
+    """Carry out the visit.
 
     Raises:
-        CatenaError, OSError: what it was for could not be done.
+        CatenaError, OSError: its task could not be done.
     """
     settings = decode(MasterSettings, order.settings)
     target = _target(settings, order.host)
     files = files_of(settings, order.config_dir)
 
-    def connect(host: Target) -> SshConnection:
+    def connect(host: SshTarget) -> SshConnection:
         return open_connection(host, files, settings.ssh_timeout)
 
-    def watch(phase: Phase, text: str) -> None:
+    def watch(phase: PushPhase, text: str) -> None:
         master.say(m.Phased(phase.value, text))
-        if phase is Phase.run and text == "started":
+        if phase is PushPhase.run and text == "started":
             master.say(m.Began())
 
     own = {path: Path(local) for path, local in order.own_files.items()}
@@ -137,20 +137,20 @@ def work(order: m.Order, master: Master) -> None:
         master.say(_facts(visit, target))
         if master.answer(m.Go).on and order.spec is not None:
             _job(order, master, seat, visit, watch)
-    except TargetError as error:
+    except ProgramError as error:
         raise refused(target.id, str(error)) from None
     finally:
         visit.close()
 
 
-def _target(settings: MasterSettings, host: str) -> Target:
+def _target(settings: MasterSettings, host: str) -> SshTarget:
     found = roster.read(settings)
     if host not in found:
         raise UsageError(f"{unknown('host', host, found)}: {settings.roster_file} has it no more")
     return found[host]
 
 
-def _facts(visit: Visit, target: Target) -> m.Facts:
+def _facts(visit: Visit, target: SshTarget) -> m.HostReport:
     opened = visit.opened
     pending: dict[str, Any] = {}
     fault = ""
@@ -159,36 +159,38 @@ def _facts(visit: Visit, target: Target) -> m.Facts:
         fault = one_line(called.fault.text)
     elif isinstance(called.value, dict):
         pending = {str(key)[:64]: _plain(value) for key, value in called.value.items()}
-    # The word of a stranger: it becomes part of file names, and is kept.
+    # Untrusted data, which becomes part of file names and is stored.
     machine = ids.machine_id(opened.machine_id)
     boot = (opened.boot_id[:64], opened.boot_time[:40])
     grains = dict(visit.grains)
     if len(repr(grains)) > GRAINS_LIMIT or len(pending) > PENDING_LIMIT:
         raise LimitError(f"more than {GRAINS_LIMIT} characters of grains")
-    return m.Facts(machine, *boot, target.host, grains, pending, fault)
+    return m.HostReport(machine, *boot, target.host, grains, pending, fault)
 
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, bool)) else str(value)[:1000]
 
 
-def _job(order: m.Order, master: Master, seat: Seat, visit: Visit, watch: Any) -> None:
+def _job(order: m.VisitOrder, master: MasterPipe, seat: Seat, visit: Visit, watch: Any) -> None:
     spec = order.spec
     assert spec is not None
     if master.cancel and not _is_begun(visit, run_id(spec.jid, order.host, 1)):
         master.say(m.NeverBegan())
         return
     failpoints.hit("visit.job")
-    # Whether it is too late the master has judged, by its own clock; the host's may be off.
+    # The master has checked the latest start by its own clock; the host's clock may differ.
     spec = replace(spec, not_after=0.0)
     try:
-        found = carry_out(seat, visit, spec, watch, lambda step: _tell(master, step))
+        found = carry_out(
+            seat, visit, spec, watch, lambda step: _tell(master, step), order.output_bytes
+        )
     except SshError:
         raise
     except (CatenaError, OSError) as error:
-        if isinstance(error, TargetError):
+        if isinstance(error, ProgramError):
             raise
-        # It does not compile, or makes no sense: a return like any other, and no trouble of SSH.
+        # A compile error or an invalid request becomes a normal return, not an error of SSH.
         raise UsageError(str(error) or type(error).__name__) from error
     failpoints.hit("visit.returned")
     master.say(m.Returned(replace(found.ret, boot_id=found.ret.boot_id[:64])))
@@ -201,37 +203,43 @@ def _is_begun(visit: Visit, first: str) -> bool:
     return any(brief.run_id == first for brief in visit.program().hello().runs)
 
 
-def _tell(master: Master, step: Step) -> None:
-    if step.kind in _TOLD:
+def _tell(master: MasterPipe, step: RunStep) -> None:
+    if step.kind == "output":
+        # Invalid output is dropped; the job continues.
+        with contextlib.suppress(RecordError):
+            master.say(decode(m.Printed, step.data, "output"))
+    elif step.kind in _TOLD:
         master.say(m.Stepped(step.seq, step.kind, step.when, dict(step.data)))
 
 
 def trouble_of(error: BaseException) -> m.Troubled:
-    """Return what the master is told of an error."""
+    """Return an error in the form in which it is reported to the master."""
     if isinstance(error, HostKeyError):
-        return m.Troubled(End.person.value, _bare(error))
+        return m.Troubled(VisitEnd.person.value, _bare(error))
     if isinstance(error, SshError):
-        return m.Troubled((End.away if error.waits else End.fault).value, _bare(error))
+        return m.Troubled((VisitEnd.away if error.waits else VisitEnd.fault).value, _bare(error))
     if isinstance(error, CatenaError):
-        return m.Troubled(End.fault.value, str(error))
+        return m.Troubled(VisitEnd.fault.value, str(error))
     LOG.error("a visit failed", exc_info=error)
-    return m.Troubled(End.fault.value, told(error) if isinstance(error, Exception) else str(error))
+    return m.Troubled(
+        VisitEnd.fault.value, told(error) if isinstance(error, Exception) else str(error)
+    )
 
 
 def _bare(error: SshError) -> str:
-    """Return the line without the host's name, which stands before it anyway."""
+    """Return the error's text without the host's name, which precedes it anyway."""
     return str(error).removeprefix(f"{error.host}: ")
 
 
 def main() -> None:
-    """Make one visit."""
-    # The master itself ends its processes; a terminal's signals reach the whole group.
+    """Carry out one visit."""
+    # The master ends its processes itself; a terminal's signals reach the whole group.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    master = Master(sys.stdin.buffer, answers)
+    master = MasterPipe(sys.stdin.buffer, answers)
     order = master.order()
     failpoints.arm(bool(order.settings.get("testing")))
     log.set_up("-", str(order.settings.get("log_level", "info")))
@@ -243,10 +251,10 @@ def main() -> None:
             raise
         except MemoryError:
             text = f"the visit needs more than {MEMORY_BYTES >> 20} MiB of memory"
-            master.say(m.Troubled(End.fault.value, text))
+            master.say(m.Troubled(VisitEnd.fault.value, text))
         except Exception as error:  # noqa: BLE001  # the edge of the process: one visit, one end
             master.say(trouble_of(error))
-    # Threads of the connection that is lost are waited for by nobody.
+    # Do not wait for threads of a lost connection.
     os._exit(0)
 
 

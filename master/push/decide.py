@@ -48,6 +48,10 @@ class OpenJob:
         return self.state in UNDER_WAY and self.state is not Delivery.sent
 
 
+#: Deliveries that no visit takes: those held back by a batch or a pause.
+_NOT_NOW = (Delivery.held, Delivery.paused)
+
+
 @dataclass(frozen=True)
 class HostFacts:
     """What is known of a host, and what is open there."""
@@ -101,7 +105,7 @@ def _job(facts: HostFacts) -> OpenJob | None:
 
     What was begun is followed first; a chain that is to be forgotten goes before one that starts.
     """
-    ready = [job for job in facts.jobs if not job.behind and job.state is not Delivery.held]
+    ready = [job for job in facts.jobs if not job.behind and job.state not in _NOT_NOW]
 
     def turn(job: OpenJob) -> tuple[int, int, str]:
         return (0 if job.begun else 1, 1 if job.fun == START else 0, job.jid)
@@ -181,7 +185,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Known:
+class HostKnowledge:
     """What the master knows of the host at that moment."""
 
     #: "": it was never looked at.
@@ -197,6 +201,8 @@ class Known:
     overdue: bool = False
     #: A job that starts or resumes a chain is open there.
     resuming: bool = False
+    #: By whom the run of the visit's job, or the one that has begun there, is paused; "": nobody.
+    paused: str = ""
     #: The boot of which a start event was made last.
     played: str = ""
     #: That event, or the last reminder, was a while ago.
@@ -204,7 +210,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VisitVerdict:
     """What follows from a look."""
 
     #: The job may run.
@@ -221,9 +227,13 @@ class Verdict:
     forget: RunRef | None = None
     #: What it waits for, for people.
     wait: str = ""
+    #: The job is not to begin until its chain continues: by whom that is paused.
+    pause: str = ""
 
 
-def judge(host: str, seen: Seen, known: Known, job: OpenJob | None, chain_id: int = 0) -> Verdict:
+def judge(
+    host: str, seen: Seen, known: HostKnowledge, job: OpenJob | None, chain_id: int = 0
+) -> VisitVerdict:
     """Return what a look at a host means.
 
     Args:
@@ -235,7 +245,7 @@ def judge(host: str, seen: Seen, known: Known, job: OpenJob | None, chain_id: in
     """
     if known.machine_id and known.open_chains and seen.machine_id != known.machine_id:
         labels = ", ".join(known.open_chains.values())
-        return Verdict(
+        return VisitVerdict(
             go=False,
             person=(
                 f"its machine id is {seen.machine_id}, and that of the host that began "
@@ -244,12 +254,14 @@ def judge(host: str, seen: Seen, known: Known, job: OpenJob | None, chain_id: in
             ),
         )
     verdict = _of_boot(seen, known)
+    if known.paused and job is not None and not job.begun:
+        return VisitVerdict(go=False, pause=known.paused, play=verdict.play)
     if chain_id and job is not None and not job.begun:
         return _of_start(host, seen, known, chain_id, verdict)
     return verdict
 
 
-def _of_boot(seen: Seen, known: Known) -> Verdict:
+def _of_boot(seen: Seen, known: HostKnowledge) -> VisitVerdict:
     ours = bool(known.open_chains) and not known.resuming
     waits = _is_open(seen, known)
     asked = [*known.asked_in]
@@ -259,28 +271,31 @@ def _of_boot(seen: Seen, known: Known) -> Verdict:
     taken = waits and seen.pending.get("running") is True
     if ours and (booted or taken):
         again = known.played != _name(seen.boot) or known.long_ago
-        return Verdict(play=again)
-    if ours and waits and known.overdue and known.long_ago:
-        return Verdict(remind=True)
-    return Verdict()
+        return VisitVerdict(play=again)
+    # A resume asks for the reboot again: it must not run the next chunk of a paused chain.
+    if ours and waits and known.overdue and known.long_ago and not known.paused:
+        return VisitVerdict(remind=True)
+    return VisitVerdict()
 
 
-def _of_start(host: str, seen: Seen, known: Known, chain_id: int, verdict: Verdict) -> Verdict:
+def _of_start(
+    host: str, seen: Seen, known: HostKnowledge, chain_id: int, verdict: VisitVerdict
+) -> VisitVerdict:
     """Look for another chain before one starts."""
     clear = f"catena run {host} {CLEAN}"
     if seen.fault:
         text = seen.fault.partition("; to give that chain up")[0]
-        return Verdict(go=False, refuse=f"{text}; to give that chain up: {clear}")
+        return VisitVerdict(go=False, refuse=f"{text}; to give that chain up: {clear}")
     other = _chain_of(seen)
     if not other or other == chain_id:
         return verdict
     if _is_open(seen, known):
         wait = f"waits behind {known.open_chains[other]}"
-        return Verdict(go=False, wait=wait, play=verdict.play, remind=verdict.remind)
+        return VisitVerdict(go=False, wait=wait, play=verdict.play, remind=verdict.remind)
     run = RunRef(other, _epoch_of(seen))
     if run in known.ended_runs:
-        return Verdict(go=False, forget=run, wait=f"{run}, which is over, is cleared")
-    return Verdict(
+        return VisitVerdict(go=False, forget=run, wait=f"{run}, which is over, is cleared")
+    return VisitVerdict(
         go=False,
         refuse=(
             f"action chain {chain_id} can't start: chain {other}, of which this master knows "
@@ -299,7 +314,7 @@ def _epoch_of(seen: Seen) -> int:
     return found if type(found) is int else 0
 
 
-def _is_open(seen: Seen, known: Known) -> bool:
+def _is_open(seen: Seen, known: HostKnowledge) -> bool:
     """Return whether the run that the resume file names is under way, and no older one."""
     chain_id, epoch = _chain_of(seen), _epoch_of(seen)
     return chain_id in known.open_chains and known.epochs.get(chain_id, epoch) == epoch
@@ -316,7 +331,7 @@ def _name(boot: Boot) -> str:
 # -- how a visit ends --------------------------------------------------------------------------
 
 
-class End(StrEnum):
+class VisitEnd(StrEnum):
     """How a visit ended."""
 
     done = "done"
@@ -326,10 +341,10 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedVisit:
     """How a visit ended, and the line for people."""
 
-    end: End
+    end: VisitEnd
     text: str = ""
     #: After a visit that did what it was for: seconds until the next one, unless it is asked for.
     pause: float = 0.0
@@ -349,7 +364,7 @@ class Leave:
     reject: str = ""
 
 
-def leave(ended: Ended, job: OpenJob | None, tries: int, now: float) -> Leave:
+def leave(ended: EndedVisit, job: OpenJob | None, tries: int, now: float) -> Leave:
     """Return where a host stands after a visit.
 
     Args:
@@ -359,11 +374,11 @@ def leave(ended: Ended, job: OpenJob | None, tries: int, now: float) -> Leave:
         now: seconds since the epoch.
     """
     pause = PAUSES[min(tries, len(PAUSES) - 1)]
-    if ended.end is End.done:
+    if ended.end is VisitEnd.done:
         return Leave(HostEvent.leave, ended.text, now + ended.pause if ended.pause else 0.0)
-    if ended.end is End.person:
+    if ended.end is VisitEnd.person:
         return Leave(HostEvent.refuse, ended.text, now + PERSON_SECONDS, tries + 1)
-    if ended.end is End.away:
+    if ended.end is VisitEnd.away:
         return Leave(HostEvent.lose, ended.text, now + pause, tries + 1)
     if job is not None and not job.begun and job.fun != RESUME:
         # Nothing has happened there: whoever asked knows best what to do about it.
@@ -399,6 +414,8 @@ def words(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -
         return f"over SSH: can't be used since {since}: {detail}"
     if not facts.seen:
         return "over SSH: to be looked at"
+    if facts.jobs and all(job.state is Delivery.paused for job in facts.jobs):
+        return "over SSH: nothing is sent, its chain is paused"
     if facts.state is HostState.wanted and not behind:
         return "over SSH: waits for a free place"
     if facts.looks and again:

@@ -11,23 +11,24 @@ import sqlalchemy as sa
 from catena import __version__
 from catena.core import events
 from catena.core.events import Event
+from catena.core.fsm import Actor
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, run_jobs
-from catena.master.chains import rows as chain_rows
+from catena.master.chains import fence_rows, run_job_rows
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.model import ChainMinion
+from catena.master.chains.pauses import ChainHolds, told
+from catena.master.executions import pauses
+from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import DeliveryEvent
 from catena.master.minions import rows as minion_rows
 from catena.master.process.clocks import ClockReading
-from catena.master.push import decide, rows
-from catena.master.push.decide import Boot, Known, OpenJob, Seen, Verdict
-from catena.master.push.messages import Facts
-from catena.master.store.chain_tables import CHAIN_MINIONS
-from catena.master.store.ssh_tables import SSH_HOSTS
-from catena.master.store.tables import MINIONS
+from catena.master.push import decide, look_rows, rows
+from catena.master.push.decide import Boot, HostKnowledge, OpenJob, Seen, VisitVerdict
+from catena.master.push.messages import HostReport
 from catena.transport.messages.session import AGENT_WIRE
 
 
-class Bus(Protocol):
+class EventRecorder(Protocol):
     """The part of `master.events.bus.EventBus` that is needed here."""
 
     def record(self, conn: sa.Connection, tag: str, data: Mapping[str, Any]) -> Event:
@@ -44,13 +45,13 @@ class Looks:
         again: seconds after which a reboot that did not happen is asked for again.
     """
 
-    bus: Bus
+    bus: EventRecorder
     clocks: Callable[[], ClockReading]
     again: float
 
     def take(
-        self, conn: sa.Connection, host: str, facts: Facts, job: OpenJob | None, chain_id: int
-    ) -> Verdict:
+        self, conn: sa.Connection, host: str, facts: HostReport, job: OpenJob | None, chain_id: int
+    ) -> VisitVerdict:
         """Store what a host said of itself; return what follows.
 
         Args:
@@ -62,20 +63,22 @@ class Looks:
         """
         now = self.clocks()
         seen = _seen(facts)
-        known = self._known(conn, host, now)
+        known = self._known(conn, host, now, job)
         verdict = decide.judge(host, seen, known, job, chain_id)
         if verdict.person:
             return verdict
         row = rows.host(conn, host)
         if row is not None and row.tries:
             self.tell(conn, host, "reached", "")
-        _store(conn, host, facts, now.wall)
+        look_rows.store(conn, host, facts, now.wall)
         if verdict.play:
             self._play(conn, host, facts, now.wall)
         if verdict.play or verdict.remind:
             name = facts.boot_id or facts.boot_time
-            values = {"played": name[:64], "played_at": now.wall}
-            conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(values))
+            look_rows.set_played(conn, host, name, now.wall)
+        if verdict.pause and job is not None:
+            at = (job.jid, host, job.state.value)
+            job_rows.move(conn, at, DeliveryEvent.pause, Actor.system, verdict.pause, now.wall)
         if verdict.forget:
             fence_rows.forget(ChainLedger(conn, now), verdict.forget, host)
         return verdict
@@ -93,15 +96,16 @@ class Looks:
             data = {"chain": chain_id, "minion": host, "host": what, "detail": detail}
             self.bus.record(conn, events.chain(chain_id, f"host/{host}/{what}"), data)
 
-    def _known(self, conn: sa.Connection, host: str, now: ClockReading) -> Known:
+    def _known(
+        self, conn: sa.Connection, host: str, now: ClockReading, job: OpenJob | None
+    ) -> HostKnowledge:
         row = rows.host(conn, host)
-        of_host = chain_rows.MINION_ROWS.where(CHAIN_MINIONS.c.minion == host)
-        runs = chain_rows.minion_runs(conn, of_host)
+        runs = look_rows.runs(conn, host)
         begun = [run for run in runs if run.open and run.over_ssh]
         first = min(begun, key=lambda run: str(run.jid), default=None)
         asked = rows.asked_in(conn, first) if first is not None else []
         played_at = row.played_at if row is not None else 0.0
-        return Known(
+        return HostKnowledge(
             machine_id=row.machine_id if row is not None else "",
             open_chains={run.chain_id: run.title for run in begun},
             epochs={run.chain_id: run.epoch for run in begun},
@@ -109,11 +113,12 @@ class Looks:
             asked_in=tuple(Boot(boot) for boot in asked),
             overdue=first is not None and rows.overdue(conn, first, now, self.again),
             resuming=first is not None and _is_resuming(conn, host, first),
+            paused=_paused(conn, host, first, job),
             played=row.played if row is not None else "",
             long_ago=now.wall - played_at > self.again,
         )
 
-    def _play(self, conn: sa.Connection, host: str, facts: Facts, now: float) -> None:
+    def _play(self, conn: sa.Connection, host: str, facts: HostReport, now: float) -> None:
         """Make the event that an agent's first Hello after the boot would have made."""
         tag = events.minion_start(host)
         data = {
@@ -133,7 +138,16 @@ class Looks:
         self.bus.record(conn, tag, data)
 
 
-def _seen(facts: Facts) -> Seen:
+def _paused(conn: sa.Connection, host: str, first: ChainMinion | None, job: OpenJob | None) -> str:
+    """Return by whom the work of a visit is paused; "": it is not."""
+    if job is not None:
+        (spec,) = (order.spec for order in job_rows.orders(conn, job.jid, [host]))
+        return ChainHolds().paused(conn, spec, (host,)).get(host, "")
+    found = pauses.on(pauses.of_run(conn, first.run), host) if first is not None else None
+    return told(found) if found is not None else ""
+
+
+def _seen(facts: HostReport) -> Seen:
     boot = Boot(facts.boot_id, facts.boot_time)
     return Seen(facts.machine_id, boot, facts.pending, facts.fault)
 
@@ -141,28 +155,4 @@ def _seen(facts: Facts) -> Seen:
 def _is_resuming(conn: sa.Connection, host: str, run: ChainMinion) -> bool:
     """Return whether the job that starts a run, or one that resumes it, is open."""
     ref = RunRef(run.chain_id, run.epoch)
-    return run_jobs.is_worked_on(ref, run_jobs.open_jobs(conn, host))
-
-
-def _store(conn: sa.Connection, host: str, facts: Facts, now: float) -> None:
-    own = {
-        "machine_id": facts.machine_id[:64],
-        "boot_id": facts.boot_id[:64],
-        "boot_time": facts.boot_time[:40],
-        "tries": 0,
-        "since": now,
-    }
-    conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(own))
-    values: dict[str, Any] = {
-        "machine_id": facts.machine_id[:64],
-        "version": __version__,
-        "boot_id": facts.boot_id[:64],
-        "session": "",
-        "address": facts.address[:64],
-        "grains": minion_rows.own_grains(host, dict(facts.grains)),
-        "pending_resume": facts.pending,
-        "last_seen": now,
-    }
-    if conn.execute(sa.update(MINIONS).where(MINIONS.c.id == host).values(values)).rowcount:
-        return
-    conn.execute(sa.insert(MINIONS).values(id=host, up=False, since=now, **values))
+    return run_job_rows.is_worked_on(ref, run_job_rows.open_jobs(conn, host))

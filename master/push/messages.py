@@ -1,7 +1,7 @@
-"""What the master and the process of a visit say to each other: records in frames.
+"""Messages between the master and the process of a visit: records in frames.
 
-The visit speaks first (`Facts`), is told whether to go on, and ends by itself. It is another
-process, not another host: its words are decoded with every type checked all the same.
+The visit begins with `HostReport`, is told whether to continue, and ends by itself. Although it
+runs on the same host, all types in its messages are checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catena.core.finite import finite_record
 from catena.core.job import JobReturn, JobSpec
 from catena.core.records import decode, encode
 
-#: Of one frame: a return of the largest size, and what its form adds.
+#: Maximum bytes of one frame: the largest return and its encoding.
 FRAME_LIMIT = 512 * 1024 * 1024
 HEAD_BYTES = 4
 
@@ -25,42 +25,44 @@ HEAD_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Order:
-    """What a visit is for; the first frame."""
+class VisitOrder:
+    """The task of a visit; the first frame."""
 
-    #: MasterSettings as plain data: no secret of the roster is among them.
+    #: MasterSettings as plain data, without secrets of the roster.
     settings: dict[str, Any]
     host: str
-    #: Folder of the configuration, for the commands that messages name.
+    #: Folder of the configuration, for commands in messages to users.
     config_dir: str
-    #: Path below the roots -> file that this host alone sees.
+    #: Path below the roots -> file that only this host sees.
     own_files: dict[str, str] = field(default_factory=dict)
     extra_roots: tuple[str, ...] = ()
-    #: None: only a look.
+    #: The job; None: only look at the host.
     spec: Optional[JobSpec] = None
-    #: Why the job is called off; "": it is not.
+    #: Why the job is cancelled; "" if it is not.
     cancel: str = ""
-    #: How long the host may be away before the visit ends.
+    #: Seconds for which the host may be unreachable before the visit ends.
     away_seconds: float = 5.0
+    #: Maximum bytes of output of the job's running commands to send; 0: none.
+    output_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Go:
-    """Whether the visit goes on with its job."""
+    """Tells whether the visit continues with its job."""
 
     on: bool
 
 
 @dataclass(frozen=True)
 class CallOff:
-    """The job is called off."""
+    """Cancels the job."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The return is durable: the host may forget it."""
+    """Confirms that the return is durable: the host may delete it."""
 
 
 # -- from the visit ----------------------------------------------------------------------------
@@ -68,15 +70,15 @@ class Kept:
 
 @dataclass(frozen=True)
 class Phased:
-    """Where the visit is, for people."""
+    """The current phase of the visit, for display."""
 
     phase: str
     text: str = ""
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the host says of itself; the visit waits for `Go`."""
+class HostReport:
+    """The host's data; the visit then waits for `Go`."""
 
     machine_id: str
     boot_id: str
@@ -103,22 +105,33 @@ class Stepped:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """A chunk of output of a running command of the job (`transport.messages.JobOutput`)."""
+
+    attempt: int
+    at: int
+    size: int
+    stream: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Returned:
-    """What the job came to; the visit waits for `Kept`."""
+    """The return of the job; the visit then waits for `Kept`."""
 
     ret: JobReturn
 
 
 @dataclass(frozen=True)
 class NeverBegan:
-    """The job that is called off was not begun there."""
+    """The cancelled job was not begun on the host."""
 
 
 @dataclass(frozen=True)
 class Troubled:
-    """The visit ends without what it was for."""
+    """The visit ends without having done its task."""
 
-    #: `decide.End`.
+    #: `decide.VisitEnd`.
     end: str
     text: str
 
@@ -131,14 +144,14 @@ class Done:
 _KINDS: dict[str, type[Any]] = {
     one.__name__: one
     for one in (
-        Order, Go, CallOff, Kept,
-        Phased, Facts, Began, Stepped, Returned, NeverBegan, Troubled, Done,
+        VisitOrder, Go, CallOff, Kept,
+        Phased, HostReport, Began, Stepped, Printed, Returned, NeverBegan, Troubled, Done,
     )
 }  # fmt: skip
 
 
-#: What a host said, and so ends up as JSON.
-_OF_THE_HOST = frozenset({Facts, Stepped, Returned})
+#: Messages with data of the host, which is later shown as JSON.
+_OF_THE_HOST = frozenset({HostReport, Stepped, Printed, Returned})
 
 
 def pack(message: Any) -> bytes:
@@ -149,10 +162,10 @@ def pack(message: Any) -> bytes:
 
 
 def size_of(head: bytes) -> int:
-    """Return the length that a frame's head tells.
+    """Return the length in a frame's head.
 
     Raises:
-        PeerError: no frame is so long.
+        PeerError: the length exceeds the limit.
     """
     size = int.from_bytes(head, "big")
     if size > FRAME_LIMIT:
@@ -161,10 +174,10 @@ def size_of(head: bytes) -> int:
 
 
 def unpack(body: bytes) -> Any:
-    """Return the message of a frame's body.
+    """Return the message in a frame's body.
 
     Raises:
-        CatenaError: it is none.
+        CatenaError: the body is invalid.
     """
     data = msgpack.unpackb(body, raw=False, strict_map_key=False)
     kind = _KINDS.get(str(data.get("kind"))) if isinstance(data, dict) else None

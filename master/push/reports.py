@@ -1,8 +1,9 @@
-"""What a visit tells of its job, on the way of a minion's words: stored once, then acked."""
+"""Reports of a visit about its job, processed like a minion's: stored once, then acknowledged."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,15 +13,16 @@ from catena.core import events
 from catena.core.errors import LimitError, NotAllowedError, UsageError
 from catena.core.job import JobProgress
 from catena.master.events.bus import EventBus
+from catena.master.jobs.output import Outputs
 from catena.master.jobs.returns import Returns
 from catena.master.push import messages as m
 from catena.master.push.decide import OpenJob
 from catena.master.store.database import Store
 from catena.master.store.fast.pending import Pending
-from catena.transport.messages import Envelope, JobReceived, JobRejected
+from catena.transport.messages import Envelope, JobOutput, JobReceived, JobRejected
 from catena.transport.peers import Peer
 
-#: Stores an event of a host's job once: host, its number, {tag, data}.
+#: Stores an event of a host's job once: host, event id, {tag, data}.
 Fire = Callable[[str, str, Mapping[str, Any]], asyncio.Future[Any]]
 
 _NOBODY = Peer("ssh", b"", "", "", "")
@@ -28,14 +30,14 @@ _NO_ID = b"\0" * 16
 
 
 class NoLink:
-    """Stands for the connection of a minion: a visit is told of a commit by who made it."""
+    """Stands in for a minion's connection; the caller of a commit notifies the visit itself."""
 
     def send(self, peer: Peer, message: Any, reply_to: bytes = b"") -> bool:
-        """Send nothing."""
+        """Return without sending."""
         return False
 
 
-class Events:
+class HostEvents:
     """Stores events of hosts, each once (`Fire`)."""
 
     def __init__(self, store: Store, bus: EventBus) -> None:
@@ -43,7 +45,7 @@ class Events:
         self._bus = bus
 
     def __call__(self, host: str, event_id: str, data: Mapping[str, Any]) -> asyncio.Future[Any]:
-        """Store an event under the host's own name, whatever it calls itself."""
+        """Store an event under the host's own name, whatever name it contains."""
         tag = events.own_tag(host, str(data.get("tag", "")))
         given = data.get("data")
         body = {**(given if isinstance(given, Mapping) else {}), "id": host}
@@ -56,24 +58,28 @@ class Events:
 
 
 class Reports:
-    """Takes in what is told of one job.
+    """Processes the reports about one job.
 
     Args:
         returns: stores facts; its link is a `NoLink`.
         host: id of the host.
         job: the job.
         fire: stores an event.
+        outputs: stores output of running commands; its link is a `NoLink`.
     """
 
-    def __init__(self, returns: Returns, host: str, job: OpenJob | None, fire: Fire) -> None:
+    def __init__(
+        self, returns: Returns, host: str, job: OpenJob | None, fire: Fire, outputs: Outputs
+    ) -> None:
         self._returns = returns
+        self._outputs = outputs
         self._fire = fire
         self._host = host
         self._jid = job.jid if job is not None else ""
         self._last: asyncio.Future[Any] | Pending | None = None
 
     async def take(self, word: Any) -> None:
-        """Take in a word of the visit; what is stored later is stored in this order."""
+        """Process a message of the visit; later stores happen in the same order."""
         if not self._jid:
             return
         if isinstance(word, m.Began):
@@ -84,11 +90,16 @@ class Reports:
         elif isinstance(word, m.Stepped):
             progress = JobProgress(self._jid, word.seq, word.kind, word.data, word.when)
             self._keep(self._returns.progressed(self._host, progress))
+        elif isinstance(word, m.Printed):
+            part = JobOutput(self._jid, word.attempt, word.at, word.size, word.stream, word.text)
+            # Drop invalid output, like that of a minion.
+            with contextlib.suppress(LimitError):
+                self._keep(self._outputs.received(_NOBODY, self._host, part, _NO_ID))
         elif isinstance(word, m.NeverBegan):
             await self._returns.rejected(self._host, JobRejected(self._jid, "it never began"))
 
     async def returned(self, word: m.Returned) -> None:
-        """Make a return durable.
+        """Store a return durably.
 
         Raises:
             CatenaError: it could not be stored; the host keeps it.
@@ -97,7 +108,7 @@ class Reports:
         await self._returns.returned(_NOBODY, self._host, word.ret, envelope)
 
     async def finish(self) -> None:
-        """Wait until all that was told is stored."""
+        """Wait until all reports are stored."""
         if self._last is not None:
             await asyncio.gather(self._last, return_exceptions=True)
 
@@ -107,7 +118,7 @@ class Reports:
 
 
 def _look_at(ended: asyncio.Future[Any] | Pending) -> None:
-    """A step that makes no sense is left out, as a minion's would be."""
+    """Retrieve the error of an invalid step, which is dropped like that of a minion."""
     error = None if ended.cancelled() else ended.exception()
     if error is not None and not isinstance(error, (LimitError, NotAllowedError, UsageError)):
         raise error

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -18,13 +18,16 @@ from catena.master.chains import rows as chain_rows
 from catena.master.chains.lifecycle import MinionState
 from catena.master.chains.model import OPEN_MINIONS, ChainExecution, ChainMinion
 from catena.master.executions import leases
+from catena.master.executions.ledger import PlainLifeCycle
+from catena.master.executions.lifecycle import OPEN as OPEN_STATUSES
 from catena.master.executions.lifecycle import ExecutionState
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.process.clocks import ClockReading, passed
 from catena.master.push import decide
 from catena.master.push.decide import HostFacts, OpenJob
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
-from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
+from catena.master.store.chain_tables import CHAIN_MINIONS, CHAINS, LIVE
+from catena.master.store.execution_tables import EXECUTIONS
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import DELIVERIES, JOBS
 
@@ -35,6 +38,7 @@ _UNENDED = [state.value for state in (MinionState.pending, *OPEN_MINIONS)]
 OPEN_STATES = [state.value for state in OPEN]
 #: Subject of the leases of hosts that are visited.
 LEASED = "ssh_host"
+_MOVES = PlainLifeCycle(SSH_HOSTS, HOST, ("id",))
 
 
 def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = False) -> list[str]:
@@ -78,19 +82,30 @@ def move(
         ActorError: the transition is not for *actor*.
     """
     source = HostState(row.state)
-    target = HOST.after(source, event, actor)
-    if target is None:
+    if not HOST.allows(source, event):
         return False
-    found = {"state": target.value, "since": now, **values}
+    found = {"since": now, **values}
     if values.get("tries", row.tries) > 1 or (event is HostEvent.visit and row.tries):
         del found["since"]
-    rule = (SSH_HOSTS.c.id == row.id) & (SSH_HOSTS.c.state == source.value)
-    return conn.execute(sa.update(SSH_HOSTS).where(rule).values(found)).rowcount == 1
+    statement = _MOVES.some(SSH_HOSTS.c.id == row.id, *found)
+    given = {f"v_{name}": value for name, value in found.items()}
+    return _MOVES.move_some(conn, statement, given, (source, event), actor) == 1
 
 
 def host(conn: sa.Connection, name: str) -> sa.Row[Any] | None:
     """Return the row of one host."""
     return conn.execute(sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id == name)).first()
+
+
+def known_ids(conn: sa.Connection) -> Sequence[str]:
+    """Return the ids of all hosts that were ever requested."""
+    return conn.execute(sa.select(SSH_HOSTS.c.id)).scalars().all()
+
+
+def set_detail(conn: sa.Connection, name: str, detail: str) -> None:
+    """Store what is displayed of a host; a longer text is cut off."""
+    rule = SSH_HOSTS.c.id == name
+    conn.execute(sa.update(SSH_HOSTS).where(rule).values(detail=detail[:300]))
 
 
 def without_lease(conn: sa.Connection, now: float) -> Sequence[sa.Row[Any]]:
@@ -223,13 +238,13 @@ def _looks(
     for name, mine in runs.items():
         run = mine[0]
         under_way = [job for job in gathered[name].jobs if job.fun in (START, RESUME)]
-        if any(not job.behind for job in under_way):
+        if any(not job.behind and job.state is not Delivery.paused for job in under_way):
             continue
         rows = chain_rows.executions(conn, run.run, name)
         waiting = [row for row in rows if _waits_for_boot(row)]
         if waiting:
             yield name, now.wall + min(_remaining(row, now, again) for row in waiting)
-        elif any(row.state == ExecutionState.NEW.value for row in rows):
+        elif not under_way and any(row.state == ExecutionState.NEW.value for row in rows):
             yield name, found[name].since + again
 
 
@@ -267,6 +282,33 @@ def open_chains(conn: sa.Connection, name: str) -> list[int]:
     mine = CHAIN_MINIONS.c
     query = chain_rows.MINION_ROWS.where(LIVE, mine.minion == name, mine.state.in_(_UNENDED))
     return sorted({run.chain_id for run in chain_rows.minion_runs(conn, query)})
+
+
+class HoldingHost(NamedTuple):
+    """A host that holds a dispatched chain."""
+
+    id: str
+    state: str
+    detail: str
+    chain: int
+    label: str
+
+
+def holding_chains(
+    conn: sa.Connection, states: Collection[HostState], limit: int
+) -> list[HoldingHost]:
+    """Return at most *limit* hosts in one of *states* with open executions of a chain."""
+    query = (
+        sa.select(SSH_HOSTS.c.id, SSH_HOSTS.c.state, SSH_HOSTS.c.detail)
+        .add_columns(CHAINS.c.id.label("chain"), CHAINS.c.label)
+        .join(EXECUTIONS, EXECUTIONS.c.minion == SSH_HOSTS.c.id)
+        .join(CHAINS, CHAINS.c.run == EXECUTIONS.c.run)
+        .where(SSH_HOSTS.c.state.in_([state.value for state in states]))
+        .where(EXECUTIONS.c.status.in_(OPEN_STATUSES), CHAINS.c.dispatched == sa.true())
+        .distinct()
+        .order_by(SSH_HOSTS.c.id)
+    )
+    return [HoldingHost(*row) for row in conn.execute(query.limit(limit))]
 
 
 def said(

@@ -32,7 +32,7 @@ class Visitor:
         self._over = False
 
     @classmethod
-    async def start(cls, order: m.Order) -> Visitor:
+    async def start(cls, order: m.VisitOrder) -> Visitor:
         """Return a visit that has its order.
 
         Raises:

@@ -1,8 +1,8 @@
-"""Carries out jobs on hosts that SSH reaches: who is visited when, and what becomes of a visit.
+"""Carries out jobs on hosts that are reached by SSH: when to visit which, and what follows.
 
-What a host must do stands in the store, as jobs and deliveries like those of minions; what it says
-goes the way of a minion's words (`master.jobs.returns`). So a master may die at any moment: the
-next one finds the same deliveries open, visits the same hosts, and finds the same runs there.
+The tasks of a host are in the store, as jobs and deliveries like those of minions; its reports are
+processed like a minion's (`master.jobs.returns`). A master may therefore die at any moment: the
+next one finds the same open deliveries, visits the same hosts, and finds the same runs there.
 """
 
 from __future__ import annotations
@@ -24,41 +24,42 @@ from catena.core.errors import CatenaError
 from catena.core.fsm import Actor
 from catena.core.job import FunctionCall, JobSpec
 from catena.master.chains import fence_rows
-from catena.master.chains.dependencies import KnownHost
 from catena.master.chains.ledger import ChainLedger
 from catena.master.executions import leases
 from catena.master.executions.leases import Lease, LeaseLostError
+from catena.master.executions.ssh_hosts import KnownHost
 from catena.master.jobs import rows as job_rows
+from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest, Submitted
+from catena.master.jobs.output import Outputs
 from catena.master.jobs.returns import Returns
 from catena.master.process.clocks import ClockReading
 from catena.master.push import decide, rows
 from catena.master.push import messages as m
-from catena.master.push.decide import Ended, Errand, Leave, OpenJob
+from catena.master.push.decide import EndedVisit, Errand, Leave, OpenJob
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.push.looks import Looks
 from catena.master.push.reports import Fire, Reports
 from catena.master.push.visitor import VisitDiedError, Visitor
 from catena.master.store.database import Store, StoreUnavailableError, after_commit
-from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.transport.messages import JobRejected
 
 LOG = logging.getLogger(__name__)
 
-#: The longest sleep, and the shortest.
+#: Maximum sleep in seconds, and below the minimum.
 TICK_SECONDS = 5.0
 SHORTEST_SECONDS = 0.05
-#: A visit that nobody holds any longer than this is somebody else's to make.
+#: Seconds after which a visit whose lease was not renewed may be taken over.
 LEASE_SECONDS = 30.0
-#: How often a visit is held on to, and asked whether its job is called off.
+#: Seconds between renewals of a visit's lease, and between checks for a cancelled job.
 HOLD_SECONDS = 0.5
 LEASE_EVERY = 10.0
-#: How often all open jobs are compared with the roster: a wake may be lost with its master.
+#: Seconds between comparisons of all open jobs with the roster, in case a wake was lost.
 SWEEP_SECONDS = 60.0
 
 
-class JobService(Protocol):
+class JobSubmitter(Protocol):
     """The part of `master.jobs.service.Jobs` that is used here."""
 
     async def submit(self, request: JobRequest) -> Submitted:
@@ -67,57 +68,58 @@ class JobService(Protocol):
 
 @dataclass(frozen=True)
 class WorkerParts:
-    """What the worker works with."""
+    """The objects that the worker works with."""
 
     store: Store
-    jobs: JobService
+    jobs: JobSubmitter
     hosts: RosterHosts
     returns: Returns
     #: Stores an event of a host: host, event id, tag, data.
     fire: Fire
+    outputs: Outputs
     looks: Looks
     clocks: Callable[[], ClockReading]
-    #: The time by which orders grow old.
+    #: Returns the clock by which orders expire.
     steady: Callable[[], float]
-    #: Files that one host alone sees: path below the roots -> file.
+    #: Returns files that only one host sees: path below the roots -> file.
     overlay: Callable[[str], Mapping[str, Path]]
-    #: The master's settings as plain data, and the folder that they are from.
+    #: The master's settings as plain data, and below the folder of its configuration.
     settings: Mapping[str, Any]
     config_dir: str
     extra_roots: tuple[str, ...]
-    #: Visits at a time.
+    #: Maximum number of concurrent visits.
     width: int
-    #: Seconds after which a host whose reboot was asked for is looked at.
+    #: Seconds after a requested reboot at which a host is looked at.
     again: float
-    #: Called when a visit has ended: who waits for what it found goes on.
+    #: Called when a visit has ended, to wake those who wait for its findings.
     left: Callable[[], object] = lambda: None
-    #: Called with hosts for which an agent answers from now on.
+    #: Called with hosts for which an agent now answers.
     hand_over: Callable[[Collection[str]], object] = lambda names: None
-    #: Begins a visit.
-    start: Callable[[m.Order], Any] = Visitor.start
-    #: This process, among all masters on the database.
+    #: Starts a visit.
+    start: Callable[[m.VisitOrder], Any] = Visitor.start
+    #: Name of this process, unique among all masters of the database.
     name: str = field(default_factory=lambda: secrets.token_hex(8))
 
 
 @dataclass
 class _Visit:
-    """A visit that goes on."""
+    """A visit in progress."""
 
     host: str
     errand: Errand
-    #: The claim to the host; what the visit stores about the host, it stores under it.
+    #: The lease of the host, required for all that the visit stores about it.
     lease: Lease
     task: asyncio.Task[None] | None = None
     visitor: Visitor | None = None
     phase: str = ""
     told: str = ""
     called_off: bool = False
-    #: Visits before it that did not get to the host; 0 once this one did.
+    #: Number of preceding visits that did not reach the host; 0 once this one has.
     tries: int = 0
 
 
 class SshWorker:
-    """Visits hosts, each by one process at a time, and so many at once."""
+    """Visits hosts, each with one process at a time, with a limit on concurrent visits."""
 
     def __init__(self, parts: WorkerParts) -> None:
         self._parts = parts
@@ -133,7 +135,7 @@ class SshWorker:
         return name in self._parts.hosts
 
     def wake(self, names: Collection[str]) -> None:
-        """Have hosts visited for jobs that were just stored."""
+        """Schedule visits for jobs that were just stored."""
         every = sorted(names)
         self._parts.hosts.know(every)
         now = self._parts.clocks().wall
@@ -145,11 +147,11 @@ class SshWorker:
         self._store.later(wanted)
 
     def visiting(self) -> list[str]:
-        """Return the hosts that this process is with."""
+        """Return the hosts that this process is visiting."""
         return sorted(self._visits)
 
     async def look_at(self, names: Collection[str]) -> None:
-        """Have those of *names* looked at that never were."""
+        """Visit those of *names* that were never visited."""
         every = [name for name in names if self.takes(name)]
         if not every:
             return
@@ -159,7 +161,7 @@ class SshWorker:
         self._news.set()
 
     def known(self, conn: sa.Connection, names: Collection[str]) -> dict[str, KnownHost]:
-        """Return what is known of those of *names* that are hosts of SSH, by id."""
+        """Return the data about those of *names* that are SSH hosts, by id."""
         ours = [name for name in names if self.takes(name)]
         found = dict.fromkeys(ours, KnownHost())
         for name, row in rows.hosts(conn, ours).items():
@@ -170,14 +172,14 @@ class SshWorker:
     def said(
         self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
     ) -> dict[str, str]:
-        """Return in words where those of *names* stand that are hosts of SSH."""
+        """Return descriptions of the states of those of *names* that are SSH hosts."""
         ours = [name for name in names if self.takes(name)]
         return rows.said(conn, ours, ahead, self._parts.clocks(), self._parts.again)
 
     # -- the loop ------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Visit whoever is due, until cancelled."""
+        """Visit the hosts that are due, until cancelled."""
         try:
             while True:
                 self._news.clear()
@@ -195,7 +197,7 @@ class SshWorker:
             await self.close()
 
     async def tick(self) -> float:
-        """Begin the visits that are due; return the seconds until the next may be."""
+        """Start the visits that are due; return the seconds until the next one may be."""
         await self._refresh()
         now = self._parts.clocks()
         if now.mono - self._swept >= SWEEP_SECONDS:
@@ -207,13 +209,13 @@ class SshWorker:
         if handed_over:
             self._parts.hand_over(handed_over)
         if not desk.rows:
-            # Nobody was ever asked for: whoever is, wakes us.
+            # No host was ever requested; the first request wakes the loop.
             return SWEEP_SECONDS
         times = [now.wall + TICK_SECONDS]
         for name in sorted(desk.facts, key=lambda one: desk.facts[one].due):
             facts = desk.facts[name]
             if not self.takes(name):
-                # An agent answers to this name by now.
+                # An agent with this name answers now.
                 continue
             for job in decide.too_late(facts, self._parts.steady()):
                 await self._give_up(name, job, desk.rows[name].detail)
@@ -237,7 +239,7 @@ class SshWorker:
                 LOG.warning("the roster can't be read: %s", error)
 
     async def _sweep(self, now: float) -> None:
-        """Find jobs of hosts that nobody asked to be visited: whose master died just then."""
+        """Find open jobs whose visit nobody scheduled, because a master died at that moment."""
         ids = self._parts.hosts.ids()
         if ids:
             lost = await self._store.read(lambda conn: rows.with_open_jobs(conn, ids))
@@ -245,19 +247,17 @@ class SshWorker:
                 await self._store.write(lambda conn: rows.want(conn, lost, now))
 
     async def _release(self, now: float) -> None:
-        """Take visits from masters that are gone."""
+        """Release the visits of masters that are gone."""
         for row in await self._store.read(lambda conn: rows.without_lease(conn, now)):
             if row.id not in self._visits:
                 await self._store.write(partial(_release, row, now))
 
     async def open(self) -> None:
-        """Learn of the hosts that there are; call it before anything is dispatched.
+        """Load the known hosts; call it before anything is dispatched.
 
-        One master has the database at a time, so visits of an earlier one have ended.
+        Only one master at a time has the database, so visits of an earlier one have ended.
         """
-        query = sa.select(SSH_HOSTS.c.id)
-        names = await self._store.read(lambda conn: conn.execute(query).scalars().all())
-        self._parts.hosts.know(names)
+        self._parts.hosts.know(await self._store.read(rows.known_ids))
         now = self._parts.clocks()
         desk = await self._store.read(lambda conn: rows.desk(conn, now, self._parts.again))
         self._parts.hosts.keep(desk.busy)
@@ -268,7 +268,7 @@ class SshWorker:
         await self._store.write(lambda conn: leases.lapse_all(conn, rows.LEASED))
 
     async def close(self) -> None:
-        """End every visit; what runs on the hosts goes on."""
+        """End every visit; runs on the hosts continue."""
         tasks = [visit.task for visit in self._visits.values() if visit.task is not None]
         for task in tasks:
             task.cancel()
@@ -284,7 +284,7 @@ class SshWorker:
     # -- one visit -----------------------------------------------------------------------------
 
     async def _begin(self, row: sa.Row[Any], errand: Errand) -> None:
-        """Claim a host and its job, then go there."""
+        """Take the lease of a host and its job, then start the visit."""
         now = self._parts.clocks().wall
 
         def claim(conn: sa.Connection) -> Lease | None:
@@ -293,10 +293,10 @@ class SshWorker:
             wanted = (rows.LEASED, row.id)
             lease = leases.claim(conn, wanted, self._parts.name, now, LEASE_SECONDS)
             if lease is None:
-                # The move is undone with the transaction.
+                # Raising rolls back the transition with the transaction.
                 raise LeaseLostError
             if errand.job is not None:
-                # From here on a cancellation is sent to the host, not only stored.
+                # From here on a cancellation is sent to the host instead of only being stored.
                 job_rows.mark_sent(conn, errand.job.jid, [row.id], now)
             return lease
 
@@ -313,36 +313,40 @@ class SshWorker:
 
     async def _visit(self, visit: _Visit) -> None:
         holding = asyncio.create_task(self._hold(visit))
-        ended = Ended(decide.End.away, "the visit was cut off")
+        ended = EndedVisit(decide.VisitEnd.away, "the visit was cut off")
         try:
             ended = await self._go(visit)
         except VisitDiedError as error:
-            ended = Ended(decide.End.away, str(error))
+            ended = EndedVisit(decide.VisitEnd.away, str(error))
         except StoreUnavailableError as error:
-            ended = Ended(decide.End.away, f"the master can't store it: {error}")
+            ended = EndedVisit(decide.VisitEnd.away, f"the master can't store it: {error}")
         except CatenaError as error:
-            ended = Ended(decide.End.fault, str(error))
+            ended = EndedVisit(decide.VisitEnd.fault, str(error))
         except Exception as error:
             LOG.exception("the visit of %s failed", visit.host)
-            ended = Ended(decide.End.away, f"a fault of the master: {error!r}; its log says where")
+            ended = EndedVisit(
+                decide.VisitEnd.away, f"a fault of the master: {error!r}; its log says where"
+            )
         finally:
             holding.cancel()
             if visit.visitor is not None:
                 await visit.visitor.end()
             await self._leave(visit, ended)
 
-    async def _go(self, visit: _Visit) -> Ended:
+    async def _go(self, visit: _Visit) -> EndedVisit:
         order = await self._order(visit)
         if order is None:
-            return Ended(decide.End.done)
+            return EndedVisit(decide.VisitEnd.done)
         visit.visitor = await self._parts.start(order)
         job = visit.errand.job
-        reports = Reports(self._parts.returns, visit.host, job, self._parts.fire)
-        result = Ended(decide.End.done)
+        reports = Reports(
+            self._parts.returns, visit.host, job, self._parts.fire, self._parts.outputs
+        )
+        result = EndedVisit(decide.VisitEnd.done)
         async for word in visit.visitor.words():
             if isinstance(word, m.Phased):
                 visit.phase = word.phase + (f": {word.text}" if word.text else "")
-            elif isinstance(word, m.Facts):
+            elif isinstance(word, m.HostReport):
                 visit.tries = 0
                 result = await self._judge(visit, word)
             elif isinstance(word, m.Returned):
@@ -350,25 +354,25 @@ class SshWorker:
                 failpoints.hit("visit.stored")
                 await visit.visitor.say(m.Kept())
             elif isinstance(word, m.Troubled):
-                return Ended(decide.End(word.end), word.text)
+                return EndedVisit(decide.VisitEnd(word.end), word.text)
             else:
                 await reports.take(word)
         await reports.finish()
         return result
 
-    async def _order(self, visit: _Visit) -> m.Order | None:
-        """Return what the visit is told; None where its job has ended meanwhile."""
+    async def _order(self, visit: _Visit) -> m.VisitOrder | None:
+        """Return the order of a visit; None if its job has ended meanwhile."""
         spec, cancel = None, ""
         if visit.errand.job is not None:
             job = await self._now(visit)
-            if job is None:
+            if job is None or job.state is Delivery.paused:
                 return None
             spec, cancel = await self._spec(job.jid, visit.host), job.cancel
             if spec is None:
                 return None
             visit.called_off = bool(cancel)
         own = self._parts.overlay(visit.host)
-        return m.Order(
+        return m.VisitOrder(
             dict(self._parts.settings),
             visit.host,
             self._parts.config_dir,
@@ -376,15 +380,16 @@ class SshWorker:
             self._parts.extra_roots,
             spec,
             cancel,
+            output_bytes=self._parts.outputs.limit,
         )
 
-    async def _judge(self, visit: _Visit, facts: m.Facts) -> Ended:
-        """Store what was found, do what follows, and say whether to go on."""
+    async def _judge(self, visit: _Visit, facts: m.HostReport) -> EndedVisit:
+        """Store the findings and their consequences, and decide whether to continue."""
         job = await self._now(visit)
         chain_id = 0
         if job is not None and job.fun == START:
             spec = await self._spec(job.jid, visit.host)
-            chain_id = spec.chain.chain_id if spec is not None and spec.chain is not None else 0
+            chain_id = spec.payload.number if spec is not None and spec.payload is not None else 0
         looks = self._parts.looks
         verdict = await self._store.write(
             lambda conn: looks.take(conn, visit.host, facts, job, chain_id)
@@ -396,23 +401,25 @@ class SshWorker:
         go = verdict.go and job is not None
         await visit.visitor.say(m.Go(go))
         if verdict.person:
-            return Ended(decide.End.person, verdict.person)
+            return EndedVisit(decide.VisitEnd.person, verdict.person)
         if verdict.refuse:
-            return Ended(decide.End.fault, verdict.refuse)
+            return EndedVisit(decide.VisitEnd.fault, verdict.refuse)
+        if verdict.pause:
+            return EndedVisit(decide.VisitEnd.done, verdict.pause)
         if verdict.wait:
-            return Ended(decide.End.done, verdict.wait, 1.0)
+            return EndedVisit(decide.VisitEnd.done, verdict.wait, 1.0)
         news = go or verdict.play or verdict.remind
-        return Ended(decide.End.done, "", 0.0 if news else self._parts.again)
+        return EndedVisit(decide.VisitEnd.done, "", 0.0 if news else self._parts.again)
 
     async def _remind(self, host: str) -> None:
-        """Have a host asked for its reboot once more: who had to do it there is gone."""
+        """Ask a host again to reboot, because the runner that should do so is gone."""
         LOG.info("%s has not rebooted: it is asked again", host)
         meta = {"suma-action-chain": True}
         request = JobRequest("root", FunctionCall(RESUME, metadata=meta), minions=(host,))
         await self._parts.jobs.submit(request)
 
     async def _hold(self, visit: _Visit) -> None:
-        """Keep the claim, show where the visit is, and pass on that its job is called off."""
+        """Renew the lease, show the visit's phase, and forward a cancellation of its job."""
         held = self._parts.clocks().mono
         while True:
             await asyncio.sleep(HOLD_SECONDS)
@@ -428,7 +435,7 @@ class SshWorker:
                 LOG.warning("%s: %s", visit.host, error)
 
     async def _keep(self, visit: _Visit) -> None:
-        """Renew the claim; end the visit where another master has it."""
+        """Renew the lease; end the visit if another master has it."""
         now = self._parts.clocks().wall
         try:
             visit.lease = await self._store.write(
@@ -448,7 +455,7 @@ class SshWorker:
             await visit.visitor.say(m.CallOff(job.cancel))
 
     async def _now(self, visit: _Visit) -> OpenJob | None:
-        """Return the visit's job as it stands now; None where it has none that is open."""
+        """Return the visit's job in its current state; None if it has no open job."""
         if visit.errand.job is None:
             return None
         jid, host = visit.errand.job.jid, visit.host
@@ -458,11 +465,11 @@ class SshWorker:
         orders = await self._store.read(lambda conn: job_rows.orders(conn, jid, [host]))
         return orders[0].spec if orders else None
 
-    async def _leave(self, visit: _Visit, ended: Ended) -> None:
+    async def _leave(self, visit: _Visit, ended: EndedVisit) -> None:
         self._visits.pop(visit.host, None)
         now = self._parts.clocks().wall
         job = await self._now(visit)
-        # A job that was refused before it could begin has not begun, however it stands.
+        # A job that was refused before its start has not begun, whatever its stored state.
         left = decide.leave(ended, job, visit.tries, now)
         if left.event is not HostEvent.leave:
             LOG.info("%s: %s", visit.host, left.detail)
@@ -486,7 +493,7 @@ class SshWorker:
         await self._parts.returns.rejected(host, JobRejected(job.jid, reason))
 
     async def _give_up(self, host: str, job: OpenJob, detail: str) -> None:
-        """End a job that was on its way for too long; a host that has it is to forget it."""
+        """End a job that could not be delivered in time; a host that has it must forget it."""
         LOG.info("%s: job %s is given up: %s", host, job.jid, detail)
         await self._reject(host, job, f"not begun by its time over SSH: {detail}")
         now = self._parts.clocks()
@@ -505,7 +512,6 @@ def _release(row: sa.Row[Any], now: float, conn: sa.Connection) -> None:
 
 
 def _show(lease: Lease, phase: str, conn: sa.Connection) -> None:
-    """Store what a visit is doing, for people."""
+    """Store the phase of a visit, for display."""
     leases.require(conn, lease)
-    rule = SSH_HOSTS.c.id == lease.id
-    conn.execute(sa.update(SSH_HOSTS).where(rule).values(detail=phase[:300]))
+    rows.set_detail(conn, lease.id, phase)

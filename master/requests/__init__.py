@@ -1,1 +1,1 @@
-"""Requests of clients: rights, dispatcher, handlers by verb; each request takes effect once."""
+"""Requests of clients: rights, dispatcher, handlers; each request takes effect once."""

@@ -1,4 +1,4 @@
-"""Files that clients send in pieces before a request names them by their SHA-256."""
+"""Files that clients upload in pieces before a request refers to them by SHA-256."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from catena.client.requests.blobs import BlobPut
 from catena.core.errors import LimitError, UsageError
 from catena.core.files import private_folder, rename_durable
 
-#: Largest file that a client may send (agent packages are the largest of them).
+#: Maximum bytes of an uploaded file (agent packages are the largest).
 BLOB_LIMIT = 256 * 1024 * 1024
 PIECE_LIMIT = 8 * 1024 * 1024
-#: A file, or pieces of one, that nobody sent for this long is dropped: a request that names a
-#: file takes a copy of its own.
+#: Seconds without an upload after which a file, or pieces of one, are deleted. A request that uses
+#: a file copies it.
 KEEP_SECONDS = 24 * 3600
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class BadBlobError(UsageError):
-    """The pieces do not make the file that they name."""
+    """The pieces do not match the SHA-256 of their file."""
 
 
 class Blobs:
@@ -38,18 +38,18 @@ class Blobs:
         self._partial = private_folder(folder / "partial")
 
     def path(self, sha256: str) -> Path | None:
-        """Return where the file of that hash lies, or None when it was not sent."""
+        """Return the path of the file with that hash, or None if it was not uploaded."""
         if not _SHA256.match(sha256):
             return None
         found = self._folder / sha256
         return found if found.is_file() else None
 
     def put(self, piece: BlobPut) -> bool:
-        """Keep one piece; return whether the file is whole now. Pieces may come twice.
+        """Store one piece; return whether the file is now complete. Pieces may be repeated.
 
         Raises:
-            BadBlobError: index, count or hash make no sense, or the whole has another hash.
-            LimitError: a piece or the whole is too large.
+            BadBlobError: index, count or hash are invalid, or the complete file has another hash.
+            LimitError: a piece or the file is too large.
         """
         if not _SHA256.match(piece.sha256) or not 0 <= piece.index < piece.count <= 4096:
             raise BadBlobError("sha256, index or count of a piece make no sense")
@@ -57,11 +57,11 @@ class Blobs:
             raise LimitError(f"a piece has at most {PIECE_LIMIT} bytes")
         held = self.path(piece.sha256)
         if held is not None:
-            # Sent again means wanted again.
+            # Another upload means that the file is still needed.
             os.utime(held)
             return True
         folder = private_folder(self._partial / f"{piece.sha256}.{piece.count}")
-        # Not durable: only the joined file is, and the hash says whether it is right.
+        # Only the joined file is made durable; its hash shows if it is correct.
         (folder / str(piece.index)).write_bytes(piece.data)
         names = [folder / str(index) for index in range(piece.count)]
         sizes = [name.stat().st_size for name in names if name.exists()]
@@ -91,7 +91,7 @@ class Blobs:
         rename_durable(whole, self._folder / sha256)
 
     def sweep(self) -> None:
-        """Drop files that were taken or forgotten, and pieces that were never finished."""
+        """Delete files that are no longer needed, and incomplete uploads."""
         old = time.time() - KEEP_SECONDS
         for path in (*self._partial.iterdir(), *self._folder.iterdir()):
             if path == self._partial or path.stat().st_mtime >= old:

@@ -1,7 +1,7 @@
-"""The one dispatcher of requests: authorise, decode, hand to the handler.
+"""The dispatcher of requests: authorise, decode, call the handler.
 
-It knows no transport. A door (the unix socket, the reactor) says who the caller is, passes the
-request and sends what `answer` gives back.
+It is independent of any transport. A front end (the unix socket, the reactor) identifies the
+caller, passes the request and sends the result of `answer`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from catena.master.requests.verb import Reply, Stream, Verb
 
 
 class Dispatcher:
-    """Answers requests of callers that a door has authenticated.
+    """Answers requests of callers that a front end has authenticated.
 
     Args:
         verbs: every verb by name (`verb.table`).
-        requests: what is known of requests that came with a key.
+        requests: the stored requests that came with a key.
     """
 
     def __init__(self, verbs: Mapping[str, Verb], requests: RequestLog) -> None:
@@ -33,14 +33,16 @@ class Dispatcher:
 
     def answer(
         self, caller: Caller, verb: str, request: Mapping[str, Any], key: str = ""
-    ) -> Reply | Stream:
+    ) -> Reply[Any] | Stream[Any, Any]:
         """Return the reply to a request, to be awaited, or a stream of items.
 
+        Both consist of records of the verb's contract; the front end encodes them.
+
         Args:
-            caller: who asks, as the door has authenticated it.
+            caller: as authenticated by the front end.
             verb: name of a contract.
             request: the fields of the contract's request record, untrusted.
-            key: requests of one caller with the same key take effect once; "": this is a new one.
+            key: requests of one caller with the same key take effect once; "": no deduplication.
 
         Raises:
             NotFoundError: there is no such verb.
@@ -59,11 +61,11 @@ class Dispatcher:
         return handle() if known.repeats else self._unless_recorded(once, handle)
 
     async def _unless_recorded(self, once: Once, handle: Callable[[], Any]) -> Any:
-        """Return the recorded answer of a request, or else that of its handler.
+        """Return the recorded answer of a request, or else the handler's.
 
-        What a handler checks before its transaction may have changed since the first request, so
-        that a repetition would fail there. The transaction looks for the key as well, because a
-        repetition may come before the first request is committed.
+        A handler's checks before its transaction may fail for a repetition, because the state has
+        changed since. The transaction looks for the key as well, since a repetition may arrive
+        before the first request is committed.
         """
         found = await self._requests.recorded(once)
         return await handle() if found is None else found.answer

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 from catena.client.requests import blobs as blob_asks
 from catena.client.requests import kept_requests
-from catena.client.requests.blobs import BlobPut
-from catena.client.requests.kept_requests import RequestFind
+from catena.client.requests.blobs import BlobPut, BlobState
+from catena.client.requests.kept_requests import RequestFind, RequestState
 from catena.master.requests.blobs import Blobs
 from catena.master.requests.once import RequestLog
 from catena.master.requests.rights import Caller, Right
@@ -18,18 +17,17 @@ from catena.master.requests.verb import verb
 
 @dataclass(frozen=True, slots=True)
 class RequestHandlers:
-    """One method per verb: takes the caller and the record."""
+    """One method per verb, which takes the caller and the request record."""
 
     requests: RequestLog
     blobs: Blobs
 
     @verb(kept_requests.FIND, Right.read_jobs)
-    async def find(self, caller: Caller, asked: RequestFind) -> Any:
-        """Say whether a request was carried out."""
-        return {"taken": await self.requests.is_taken(caller.name, asked.key)}
+    async def find(self, caller: Caller, asked: RequestFind) -> RequestState:
+        """Return whether a request took effect."""
+        return RequestState(await self.requests.is_taken(caller.name, asked.key))
 
     @verb(blob_asks.PUT, Right.change_chains)
-    async def put(self, caller: Caller, asked: BlobPut) -> Any:
-        """Keep one piece of a file."""
-        whole = await asyncio.to_thread(self.blobs.put, asked)
-        return {"whole": whole}
+    async def put(self, caller: Caller, asked: BlobPut) -> BlobState:
+        """Store one piece of a file."""
+        return BlobState(await asyncio.to_thread(self.blobs.put, asked))

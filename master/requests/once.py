@@ -1,8 +1,8 @@
 """Requests that take effect once, however often a client sends them.
 
-A client gives each request that changes something a key and repeats the request under the same key
-when the answer was lost. The transaction that carries a request out also stores its key and its
-answer; a repetition finds them and changes nothing. Jobs keep their keys in a column of their own.
+A client gives each changing request a key and repeats it with the same key after a lost answer.
+The transaction that carries out the request also stores its key and its answer; a repetition finds
+them and changes nothing. Jobs have a column of their own for the key.
 """
 
 from __future__ import annotations
@@ -14,104 +14,109 @@ from typing import Any, Protocol, TypeVar
 import msgpack
 import sqlalchemy as sa
 
+from catena.client.requests import contract
+from catena.client.typed import reply_of
 from catena.core import failpoints
 from catena.core.clock import Clock
 from catena.core.digest import sha256
 from catena.core.errors import UsageError
 from catena.core.ids import request_key
 from catena.core.records import plain
-from catena.master.store.fast.lookup import Lookup
-from catena.master.store.fast.many_rows import ManyRows
-from catena.master.store.tables import JOBS, REQUESTS
+from catena.master.requests import rows
 
 T = TypeVar("T")
 
-#: Characters of the column in which JOBS keeps the key of a request.
+#: Length of the column in which JOBS stores the key of a request, in characters.
 JOB_KEY_LIMIT = 512
-
-_INSERT = ManyRows(sa.insert(REQUESTS), ("user", "key", "verb", "digest", "answer", "at"))
-_REQUEST = Lookup(
-    sa.select(REQUESTS.c.verb, REQUESTS.c.digest, REQUESTS.c.answer).where(
-        REQUESTS.c.user == sa.bindparam("b_user"), REQUESTS.c.key == sa.bindparam("b_key")
-    )
-)
 
 
 class Reader(Protocol):
-    """The part of the store that is needed here."""
+    """The part of the store that is used here."""
 
     async def read(self, fn: Callable[[sa.Connection], T]) -> T:
         """Run *fn* on a snapshot."""
 
 
 def kept() -> None:
-    """Say to tests that a request and its key are in the running transaction."""
+    """Reach the failpoint of a request and its key in the running transaction."""
     failpoints.hit("master.request.kept")
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The answer of a request that was carried out before."""
+    """The reply to an earlier identical request, as the record of its contract."""
 
     answer: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """The key under which one request of a user is carried out at most once."""
+    """The key with which one request of a user takes effect at most once."""
 
     user: str
-    #: "": the client gave none, and every request is a new one.
+    #: "": the client gave none, so there is no deduplication.
     key: str
     verb: str = ""
     #: SHA-256 of the request's fields, hex.
     digest: str = ""
-    #: When the request came, epoch seconds.
+    #: Arrival of the request, epoch seconds.
     at: float = 0.0
 
-    def wrap(self, fn: Callable[[sa.Connection], T]) -> Callable[[sa.Connection], T]:
-        """Return *fn* for `Store.write`, with the key and the answer stored in its transaction.
+    def wrap(
+        self, fn: Callable[[sa.Connection], T], restore: Callable[[Any], T] | None = None
+    ) -> Callable[[sa.Connection], T]:
+        """Return *fn* for `Store.write`; its transaction also stores the key and the answer.
 
-        A repetition gives the stored answer and does not call *fn*. An error of *fn* stores
-        nothing: the request had no effect, and a repetition is tried anew. The value of *fn* is
-        the request's whole answer, as plain data.
+        A repetition returns the stored answer and does not call *fn*. If *fn* raises, nothing is
+        stored: the request had no effect, and a repetition is a new attempt.
+
+        Args:
+            fn: returns the request's whole reply, as the record of the verb's contract.
+            restore: makes the result of *fn* from its stored data; required if that result is only
+                a part of the reply.
         """
         if not self.key:
             return fn
 
         def run(conn: sa.Connection) -> T:
-            found = self.recorded(conn)
+            found = self._stored(conn)
             if found is not None:
-                answer: T = found.answer
-                return answer
+                return (restore or self._reply)(found.answer)
             value = fn(conn)
-            row = (self.user, self.key, self.verb, self.digest, value, self.at)
-            _INSERT.run(conn, [row])
+            new = rows.NewRequest(self.user, self.key, self.verb, self.digest, value, self.at)
+            rows.insert(conn, new)
             kept()
             return value
 
         return run
 
     def recorded(self, conn: sa.Connection) -> Recorded | None:
-        """Return the answer that an earlier request with this key got, or None.
+        """Return the answer to an earlier request with this key, or None.
 
         Raises:
-            UsageError: that request was another one.
+            UsageError: the earlier request was a different one.
         """
-        row = _REQUEST.one(conn, {"b_user": self.user, "b_key": self.key})
+        found = self._stored(conn)
+        return found and Recorded(self._reply(found.answer))
+
+    def _stored(self, conn: sa.Connection) -> Recorded | None:
+        row = rows.request(conn, self.user, self.key)
         if row is None:
             return None
         if (row.verb, row.digest) != (self.verb, self.digest):
             raise other_request(self.key, row.verb)
         return Recorded(row.answer)
 
+    def _reply(self, stored: Any) -> Any:
+        return reply_of(contract(self.verb), stored)
 
-#: Of a request that has no key.
+
+#: For a request without a key.
 UNKEYED = Once("", "")
 
 
 def other_request(key: str, what: str) -> UsageError:
-    """Return the error for a key that came with another request before."""
+    """Return the error for a key that was used for a different request."""
     return UsageError(
         f"request key {key} was used for another request before ({what}); a key belongs to one "
         "request and its repetitions: use a new key"
@@ -119,9 +124,9 @@ def other_request(key: str, what: str) -> UsageError:
 
 
 def job_key(user: str, key: str) -> str | None:
-    """Return the key of a job's request as JOBS keeps it; None without a key.
+    """Return the key of a job's request as stored in JOBS; None without a key.
 
-    A reaction's key names its file and its entry, which may be as long as they like.
+    A reaction's key contains its file and its entry, whose lengths are not limited.
     """
     if not key:
         return None
@@ -132,11 +137,11 @@ def job_key(user: str, key: str) -> str | None:
 
 
 class RequestLog:
-    """What is known of requests that have a key.
+    """The stored requests that have a key.
 
     Args:
-        store: where they are kept.
-        clock: says when a request came.
+        store: the store.
+        clock: for the time of arrival.
     """
 
     def __init__(self, store: Reader, clock: Clock) -> None:
@@ -144,34 +149,28 @@ class RequestLog:
         self._clock = clock
 
     def once(self, user: str, key: str, verb: str, params: Mapping[str, Any]) -> Once:
-        """Return the key of a request that has just come.
+        """Return the key of a request that has just arrived.
 
         Raises:
-            BadNameError: *key* is none.
+            BadNameError: *key* is invalid.
         """
         packed = msgpack.packb(params, default=plain, use_bin_type=True)
         digest = sha256(packed).hexdigest()
         return Once(user, request_key(key), verb, digest, self._clock.now().timestamp())
 
     async def recorded(self, once: Once) -> Recorded | None:
-        """Return the answer that an earlier request with this key got, or None.
+        """Return the answer to an earlier request with this key, or None.
 
         Raises:
-            UsageError: that request was another one.
+            UsageError: the earlier request was a different one.
         """
         return await self._store.read(once.recorded)
 
     async def is_taken(self, user: str, key: str) -> bool:
-        """Return whether a request of *user* with this key was carried out.
+        """Return whether a request of *user* with this key took effect.
 
         Raises:
-            BadNameError: *key* is none.
+            BadNameError: *key* is invalid.
         """
-        rule = (REQUESTS.c.user == user) & (REQUESTS.c.key == request_key(key))
-        request, job = sa.select(REQUESTS.c.verb).where(rule), sa.select(JOBS.c.jid)
-        job = job.where(JOBS.c.idempotency == job_key(user, key))
-
-        def find(conn: sa.Connection) -> bool:
-            return any(conn.execute(query).first() is not None for query in (request, job))
-
-        return await self._store.read(find)
+        checked, of_job = request_key(key), job_key(user, key)
+        return await self._store.read(lambda conn: rows.is_taken(conn, user, checked, of_job))

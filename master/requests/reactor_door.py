@@ -1,4 +1,4 @@
-"""The reactor in front of the dispatcher: it asks as a client does, inside the master."""
+"""The reactor's front end of the dispatcher: requests like a client's, inside the master."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from catena.client.requests.contract import Ask
-from catena.client.typed import reply_of
 from catena.core.errors import UsageError
 from catena.core.records import encode
 from catena.master.requests.dispatcher import Dispatcher
@@ -20,7 +19,7 @@ REACTOR = Caller("Reactor", ADMINISTRATOR)
 
 
 class ReactorDoor:
-    """Asks the dispatcher on behalf of the reactor."""
+    """Sends requests to the dispatcher on behalf of the reactor."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -31,13 +30,14 @@ class ReactorDoor:
         Args:
             ask: the verb's contract.
             request: its record.
-            key: requests with the same key take effect once; "": this is a new one.
+            key: requests with the same key take effect once; "": no deduplication.
 
         Raises:
             UsageError: the answer is a stream.
-            CatenaError: what the dispatcher or the handler refused.
+            CatenaError: the error of the dispatcher or the handler.
         """
         answer = self._dispatcher.answer(REACTOR, ask.name, encode(request), key)
         if isinstance(answer, AsyncIterator):
             raise UsageError(f"{ask.name} streams; the reactor takes no streams")
-        return reply_of(ask, encode(await answer))
+        reply: A = await answer
+        return reply

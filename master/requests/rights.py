@@ -1,4 +1,4 @@
-"""Who may ask what. Deny by default: each handler of a verb names the right that it needs."""
+"""Rights of callers. Deny by default: each handler of a verb names the right that it needs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from catena.master.requests.once import UNKEYED, Once
 
 
 class Right(StrEnum):
-    """What a verb needs."""
+    """A right that a verb needs."""
 
-    run_jobs = "jobs.run"  #: as good as root on the targeted minions
+    run_jobs = "jobs.run"  #: equivalent to root on the targeted minions
     read_jobs = "jobs.read"
     read_events = "events.read"
     send_events = "events.send"
@@ -27,7 +27,7 @@ class Right(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as a door has authenticated it."""
+    """A caller, as authenticated by a front end."""
 
     name: str
     rights: Collection[Right]

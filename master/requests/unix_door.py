@@ -1,4 +1,4 @@
-"""The unix socket in front of the dispatcher: the kernel says which user is on a connection."""
+"""The unix socket's front end of the dispatcher: the kernel identifies the caller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
 from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
 
-#: Characters of the columns that keep a user's name.
+#: Length of the columns for a user's name, in characters.
 NAME_LIMIT = 64
 
 
@@ -28,11 +28,11 @@ class LocalUsers:
         self._names = frozenset(cli_users)
 
     def allows(self, peer: LocalPeer) -> bool:
-        """Return whether *peer* may ask at all."""
+        """Return whether *peer* may send requests at all."""
         return peer.uid in (0, os.geteuid()) or user_name(peer.uid) in self._names
 
     def caller(self, peer: LocalPeer) -> Caller:
-        """Return who *peer* is and what it may do (all of it, or nothing)."""
+        """Return the caller *peer* with its rights (all or none)."""
         rights = ADMINISTRATOR if self.allows(peer) else frozenset()
         return Caller(recorded_name(user_name(peer.uid)), rights)
 
@@ -42,17 +42,18 @@ class UnixDoor:
 
     Args:
         dispatcher: answers them.
-        users: who the users of the socket are.
+        users: identifies the users of the socket.
     """
 
     def __init__(self, dispatcher: Dispatcher, users: LocalUsers) -> None:
         self._dispatcher = dispatcher
         self._users = users
-        #: Caller of each connection; the system's list of users is a file, read anew each time.
+        #: Connection -> its caller, cached because each lookup of a user reads the system's user
+        #: file.
         self._callers: WeakKeyDictionary[LocalConnection, Caller] = WeakKeyDictionary()
 
     def allows(self, peer: LocalPeer) -> bool:
-        """Return whether *peer* may ask at all."""
+        """Return whether *peer* may send requests at all."""
         return self._users.allows(peer)
 
     async def serve(self, connection: LocalConnection, envelope: Envelope) -> None:
@@ -78,7 +79,7 @@ async def _send_items(
 ) -> Any:
     """Send the items of a stream; return the value of its End, or None."""
     last: Any = None
-    # The stream is read to its very end: asyncio ends an abandoned one by a task of its own.
+    # Exhaust the stream: asyncio would finish an abandoned one in a task of its own.
     async for item in items:
         if isinstance(item, End):
             last = item.value
@@ -90,9 +91,9 @@ async def _send_items(
 
 
 def recorded_name(name: str) -> str:
-    """Return a user's name as tables keep it: a longer one is cut and ends with a digest.
+    """Return a user's name as stored in tables: a long one is cut and ends with a digest.
 
-    A directory service may have longer names than the columns of a PostgreSQL store take.
+    Names in a directory service may be longer than the columns of a PostgreSQL store.
     """
     if len(name) <= NAME_LIMIT:
         return name
@@ -101,7 +102,7 @@ def recorded_name(name: str) -> str:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a user, or its number where it has none."""
+    """Return the name of a user, or its number if it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,10 +1,10 @@
-"""The mark that makes a method the handler of a verb, and the table made of all marks."""
+"""The mark of a verb's handler, and the table of all marked handlers."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from catena.client.requests import contracts
 from catena.client.requests.contract import AnyAsk, Ask
@@ -12,30 +12,34 @@ from catena.core.errors import NotFoundError, UsageError
 from catena.master.requests.rights import Caller, Right
 
 Q = TypeVar("Q")
+A = TypeVar("A")
+I = TypeVar("I")  # noqa: E741 - an item
+V = TypeVar("V", covariant=True)
 M = TypeVar("M")
 
 _MARK = "__catena_verb__"
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """The last thing that a stream yields: the value of its reply."""
+class End(Generic[V]):
+    """The last item of a stream: its reply."""
 
-    value: Any
+    value: V
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Generic[V]):
     """A stream item that may be sent together with the item that follows it."""
 
-    value: Any
+    value: V
 
 
-Reply = Awaitable[Any]
-#: Items, with an End at most once, last.
-Stream = AsyncIterator[Any]
-Answer = Reply | Stream
-Handler = Callable[[Caller, Any], Answer]
+#: The reply record of a contract.
+Reply: TypeAlias = Awaitable[A]
+#: The item records of a contract, with an End at most once, last.
+Stream: TypeAlias = AsyncIterator[I | Aside[I] | End[A]]
+Answer: TypeAlias = Reply[A] | Stream[I, A]
+Handler: TypeAlias = Callable[[Caller, Any], Answer[Any, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +51,30 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb as the dispatcher serves it."""
+    """One verb with its handler."""
 
     ask: AnyAsk
     right: Right
     handler: Handler
-    #: Whether the handler itself gives a repetition the first answer.
+    #: Whether the handler itself returns the first answer for a repetition.
     repeats: bool = False
 
 
 def verb(
-    ask: Ask[Q, Any, Any], right: Right, *, repeats: bool = False
-) -> Callable[[Callable[[M, Caller, Q], Answer]], Callable[[M, Caller, Q], Answer]]:
-    """Mark a method as the handler of a verb.
+    ask: Ask[Q, A, I], right: Right, *, repeats: bool = False
+) -> Callable[[Callable[[M, Caller, Q], Answer[A, I]]], Callable[[M, Caller, Q], Answer[A, I]]]:
+    """Mark a method as the handler of a verb; it returns the records of the contract.
 
     Args:
         ask: the verb's contract.
-        right: what a caller needs; the method is not called without it.
-        repeats: the method itself gives a repetition (`caller.once`) the first answer. Otherwise
-            the dispatcher looks for a recorded answer before it calls the method.
+        right: required of the caller; without it the method is not called.
+        repeats: whether the method itself returns the first answer for a repetition
+            (`caller.once`). Otherwise the dispatcher first looks for a recorded answer.
     """
 
-    def mark(method: Callable[[M, Caller, Q], Answer]) -> Callable[[M, Caller, Q], Answer]:
+    def mark(
+        method: Callable[[M, Caller, Q], Answer[A, I]],
+    ) -> Callable[[M, Caller, Q], Answer[A, I]]:
         setattr(method, _MARK, _Mark(ask, right, repeats))
         return method
 
@@ -79,8 +85,8 @@ def table(owners: Iterable[object]) -> Mapping[str, Verb]:
     """Return every verb by name, with the methods of *owners* as handlers.
 
     Raises:
-        UsageError: two methods handle one verb, or a mark names no right.
-        NotFoundError: a contract has no handler, or a handler no contract.
+        UsageError: a verb has two handlers, or a mark names no right.
+        NotFoundError: a contract has no handler, or a handler has no contract.
     """
     found: dict[str, Verb] = {}
     for owner in owners:

@@ -1,4 +1,4 @@
-"""Calls a runner by name, with its events."""
+"""Calls a runner by name, and fires its events."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from catena.master.requests.rights import Caller, Right
 from catena.master.requests.verb import verb
 from catena.master.runners import event_runner, job_runner, manage_runner, reactor_runner
 from catena.master.runners.dependencies import RunnerParts
-from catena.reactors.engine import Engine
+from catena.reactors.engine import Reactor
 
 Runner = Callable[..., Awaitable[Any]]
 
-#: Name -> function. Each takes RunnerParts first.
+#: Name -> function; RunnerParts is its first argument.
 INDEX: Mapping[str, Runner] = {
     "jobs.active": job_runner.active,
     "jobs.exit_success": job_runner.exit_success,
@@ -58,17 +58,17 @@ INDEX: Mapping[str, Runner] = {
 
 @dataclass(frozen=True, slots=True)
 class Runners:
-    """The runners and what they work with."""
+    """The runners and the objects that they use."""
 
     jobs: Jobs
     bus: EventBus
     views: JobViews
     minions: MinionViews
-    #: Made after the dispatcher that calls runners, hence asked for late.
-    reactor: Callable[[], Engine]
+    #: Called late, because the reactor is made after the dispatcher that calls runners.
+    reactor: Callable[[], Reactor]
 
     @verb(runners.CALL, Right.call_runners)
-    async def handle(self, caller: Caller, asked: RunnerCall) -> Any:
+    async def handle(self, caller: Caller, asked: RunnerCall) -> object:
         """Run a function on the master."""
         return await self.call(caller.name, asked, caller.once)
 

@@ -9,6 +9,5 @@ from catena.master.runners.dependencies import RunnerParts
 
 
 async def send(parts: RunnerParts, tag: str, data: Mapping[str, Any] | None = None) -> bool:
-    """Put an event on the bus with *data* at its top level, as Salt's runner does."""
-    answer: bool = await parts.bus.fire_once(parts.once, tag, dict(data or {}), lambda _: True)
-    return answer
+    """Fire an event with *data* at its top level, like Salt's runner."""
+    return await parts.bus.fire_once(parts.once, tag, dict(data or {}), lambda _: True)

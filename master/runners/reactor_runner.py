@@ -1,4 +1,4 @@
-"""Runners of the reactor: what it reacts to, how far it is, and what it tries again."""
+"""Runners of the reactor: its rules, its progress, and its failed reactions."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ async def list_(parts: RunnerParts) -> list[dict[str, list[str]]]:
 
 
 async def status(parts: RunnerParts) -> dict[str, Any]:
-    """Return {position, lag, failures, last_failure, waiting}: how far the reactor is.
+    """Return {position, lag, failures, last_failure, waiting}: the progress of the reactor.
 
-    `lag` counts the events behind `position`, `waiting` the failed reactions that are tried again.
+    `lag` is the number of events after `position`, `waiting` the number of failed reactions that
+    will be retried.
     """
     await parts.bus.tell_followers()
     return asdict(parts.reactor.status())
 
 
 async def waiting(parts: RunnerParts) -> list[dict[str, Any]]:
-    """Return the failed reactions that are tried again, the oldest first."""
+    """Return the failed reactions that will be retried, oldest first."""
     return [_shown(failed) for failed in parts.reactor.retries.waiting()]
 
 
 async def retry(parts: RunnerParts, id: int = 0) -> int:
-    """Try a failed reaction again now, or all of them; return how many.
+    """Retry one failed reaction now, or all of them; return their number.
 
     Raises:
-        NotFoundError: none of that id waits.
+        NotFoundError: no failed reaction has that id.
     """
     return parts.reactor.retries.hurry(_number(id))
 
 
 async def discard(parts: RunnerParts, id: int) -> dict[str, Any]:
-    """Try a failed reaction no more; return what it was.
+    """Stop retrying a failed reaction; return its data.
 
     Raises:
-        NotFoundError: none of that id waits.
+        NotFoundError: no failed reaction has that id.
     """
     return _shown(await parts.reactor.retries.discard(_number(id)))
 

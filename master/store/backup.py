@@ -1,6 +1,6 @@
-"""Backups of an SQLite store, and the return to one.
+"""Backups of an SQLite store, and their restoration.
 
-SQLite's own online backup takes a consistent picture while the master writes.
+SQLite's online backup takes a consistent copy while the master writes.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from catena.core.files import private_folder, sync_folder
 from catena.master.store import restored, schema, tables
 from catena.master.store.upkeep import faults, opened
 
-#: Pages that a backup copies before it lets the master write in between.
+#: Number of pages that a backup copies before it lets the master write.
 _STEP_PAGES = 2000
-#: What ids and epochs jump by in a restored database. After its backup was taken the master went
-#: on numbering, and minions keep journals under those numbers: none may be used again.
+#: Numbers that ids and epochs skip in a restored database. After the backup the master continued
+#: to number, and minions have journals under those numbers: none may be reused.
 ID_GAP = 1_000_000
 EPOCH_GAP = 1_000
-#: The fact that says from where on epochs are free.
+#: Name of the fact with the first epoch that is free.
 EPOCH_FLOOR = "epoch_floor"
 _NUMBERED = ("chain", "action", "run", "event")
 
 
 class BackupError(CatenaError):
-    """The backup could not be made, or is none."""
+    """A backup could not be made, or a file is not a backup."""
 
 
 def back_up(database: Path, target: Path) -> int:
-    """Copy a database, also one in use, to a new file of mode 0600; return its size in bytes.
+    """Copy a database, even one in use, to a new file of mode 0600; return its size in bytes.
 
     The copy is complete and checked before it gets its name.
 
     Raises:
         NotFoundError: there is no database.
-        BackupError: *target* exists, or the copy is not sound; nothing is left of it.
+        BackupError: *target* exists, or the copy is damaged; nothing of it is left.
     """
     if not database.is_file():
         raise NotFoundError(f"{database}: there is no database")
@@ -59,12 +59,12 @@ def back_up(database: Path, target: Path) -> int:
 
 
 def keep_before_upgrade(database: Path) -> Path | None:
-    """Keep a copy of a database that the next start will bring to a newer schema.
+    """Keep a copy of a database that the next start will upgrade to a newer schema.
 
-    The version that made it can be installed again and start on the copy (`store restore`).
+    After a downgrade, the older version can use the copy (`store restore`).
 
     Returns:
-        The copy, made now or by an earlier attempt; None when nothing will change.
+        The copy, made now or by an earlier attempt; None if there is nothing to upgrade.
     """
     if not database.is_file() or not database.stat().st_size:
         return None
@@ -85,7 +85,7 @@ def _copy(database: Path, partial: Path) -> None:
         closing(sqlite3.connect(partial)) as copy,
     ):
         source.backup(copy, pages=_STEP_PAGES)
-        # A backup is one file, whatever reads it.
+        # Without WAL the backup is a single file for every reader.
         copy.execute("PRAGMA journal_mode=DELETE")
         if copy.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise BackupError(f"{database} is damaged; the copy was not kept")
@@ -94,19 +94,19 @@ def _copy(database: Path, partial: Path) -> None:
 
 
 def restore(database: Path, source: Path, aside: Path, now: float) -> None:
-    """Put a backup in the database's place; what was there is kept as *aside*.
+    """Replace the database by a backup; keep the replaced file as *aside*.
 
-    Numbers that the master may have given out after the backup are skipped, so that a chain made
-    from now on is never taken for one that a minion knows. Repeating an interrupted call is safe.
+    Numbers that the master may have assigned after the backup are skipped, so that a new chain is
+    never mistaken for one that a minion knows. An interrupted call can safely be repeated.
 
     Args:
         database: the file of the master's database; it may be missing.
         source: the backup.
-        aside: the name that the present database gets.
+        aside: new name of the replaced database.
         now: wall clock, seconds since the epoch.
 
     Raises:
-        NotFoundError, BackupError: *source* is no sound backup of a master; nothing was changed.
+        NotFoundError, BackupError: *source* is not an intact backup; nothing was changed.
     """
     partial = database.with_name(f".{database.name}.restored")
     try:
@@ -166,6 +166,6 @@ def _sync(path: Path) -> None:
 
 
 def next_epoch(conn: sa.Connection, epoch: int) -> int:
-    """Return the epoch that follows *epoch*, beyond what a lost master may have used."""
+    """Return the epoch after *epoch*, beyond those that a lost master may have used."""
     query = sa.select(tables.FACTS.c.value).where(tables.FACTS.c.name == EPOCH_FLOOR)
     return max(epoch, int(conn.execute(query).scalar() or 0)) + 1

@@ -1,8 +1,8 @@
-"""Tells a store from a new one that took its place.
+"""Distinguishes a store from a new one that has replaced it.
 
-The store has an id, and the folder of the master's keys notes the id of the store that these keys
-serve. A store that is empty although the keys have served one is a lost database, not a first
-start.
+The store has an id, and a file in the folder of the master's keys contains the id of the store
+that these keys have served. An empty store whose keys have served one is a lost database, not a
+first start.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from catena.core.errors import CatenaError
 from catena.core.files import private_folder, read_limited, write_durable
 from catena.master.store.tables import FACTS
 
-#: The file in `pki_dir`, and the fact in the store.
+#: Name of the file in `pki_dir`, and of the fact in the store.
 FILE, FACT = "store.json", "store_id"
-#: A key older than this belongs to a master that has been started before, seconds.
+#: Age in seconds from which a key shows that its master was started before.
 KEY_SECONDS = 3600.0
 _LIMIT = 4096
 _WAY_OUT = (
@@ -37,16 +37,16 @@ class StrangeStoreError(CatenaError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the folder of the keys says of the store."""
+    """Content of the file about the store in the folder of the keys."""
 
-    #: "": nothing, as an older version left it.
+    #: Id of the store; "": none, as with an older version.
     store: str = ""
-    #: Why it can't be read; "": it can.
+    #: Why the file cannot be read; "" if it can.
     damage: str = ""
 
 
 def read(pki_dir: Path) -> Note:
-    """Return what the folder of the keys says of the store."""
+    """Return the content of the file about the store in the folder of the keys."""
     path = pki_dir / FILE
     try:
         found = json.loads(read_limited(path, _LIMIT))
@@ -73,7 +73,7 @@ def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
         now: wall clock, seconds since the epoch.
 
     Raises:
-        StrangeStoreError: it is empty, and should not be.
+        StrangeStoreError: the store is empty, but its keys have served one.
     """
     note = read(pki_dir)
     key = pki_dir / "curve.key"
@@ -86,10 +86,10 @@ def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
 
 
 def claim(conn: sa.Connection, note: Note, *, new_store: bool = False) -> str:
-    """Return the id of the store, which gets one in the running transaction if it has none.
+    """Return the id of the store; assign one in the running transaction if it has none.
 
     Raises:
-        StrangeStoreError: it is the store of other keys, and *new_store* does not say so.
+        StrangeStoreError: the store belongs to other keys, and *new_store* is false.
     """
     query = sa.select(FACTS.c.value).where(FACTS.c.name == FACT)
     found = conn.execute(query).scalar()
@@ -105,7 +105,7 @@ def claim(conn: sa.Connection, note: Note, *, new_store: bool = False) -> str:
 
 
 def write(pki_dir: Path, store: str) -> None:
-    """Note the id of the store in the folder of the keys.
+    """Write the id of the store into the folder of the keys.
 
     Raises:
         OSError: it could not be written.

@@ -1,9 +1,9 @@
 """The store: one writer thread with group commit, reader threads, SQLite or PostgreSQL.
 
-Every change of one step is one function `fn(connection)` that runs inside a transaction of the
-writer thread. The writer takes all functions that wait while the disk works and commits them
-together, so that a single request pays one fsync and a thousand at once share it. Functions run in
-the order in which they were posted.
+Every change of one step is a function `fn(connection)` that runs in a transaction of the writer
+thread. While the disk is busy, functions are queued; the writer then commits all of them together.
+A single request so costs one fsync, and a thousand at once share one. Functions run in the order
+in which they were posted.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: At most this many functions share one commit.
+#: Maximum number of functions in one commit.
 GROUP_LIMIT = 1000
-#: How long a commit of nothing but lazy functions may be put off.
+#: Seconds by which a commit of lazy functions only may be delayed.
 LAZY_SECONDS = 0.05
-#: How long another process may hold the database before requests fail (reliability 3.3, "db").
+#: Seconds for which another process may lock the database before requests fail (reliability 3.3).
 LOCK_PATIENCE_SECONDS = 30.0
 BUSY_TIMEOUT_MS = 5000
 LOCKED_PAUSE_SECONDS = 0.2
 READERS = 4
-#: Pages that a reader keeps, KiB. SQLite's own 2 MB for each of them fill up with what fifty hosts
-#: have said, and all of it is in the system's cache as well; the writer keeps that much.
+#: Page cache of a reader in KiB. SQLite's default of 2 MB per reader would fill with data that is
+#: in the system's cache anyway; the writer uses that default.
 READER_CACHE_KIB = 256
 _HOOKS = "catena_after_commit"
 
 
 class StoreUnavailableError(TryLaterError):
-    """The database can't be written now; nothing of the request was kept."""
+    """The database cannot be written now; nothing of the request was stored."""
 
 
 class StoreCorruptError(CatenaError):
@@ -60,16 +60,16 @@ class StoreCorruptError(CatenaError):
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A kind of work that many wait with at a time and that costs less for many at once."""
+    """A kind of work of which many items are done together at lower cost."""
 
     #: Does it for one item.
     one: Callable[[sa.Connection, Any], Any]
-    #: Does it for several items, to the same end as `one` for each in their order. Whatever it
-    #: raises, nothing of it is kept and `one` is called for each.
+    #: Does it for several items, with the same effect as `one` for each in order. If it raises,
+    #: everything is rolled back and `one` is called for each.
     many: Callable[[sa.Connection, Sequence[Any]], object]
 
 
-# Not frozen, as it should be: of the thousands that wait each would take three times as long.
+# Not frozen: creating frozen instances would take three times as long, for thousands of them.
 @dataclass(slots=True)
 class _Work:
     """One function, or one item of a bulk."""
@@ -96,15 +96,15 @@ class _Outcome:
 
 
 def database_url(settings: MasterSettings) -> str:
-    """Return the URL of the database that *settings* name: theirs, or a file in their folder."""
+    """Return the database URL of *settings*, by default a file in their state folder."""
     return settings.database or f"sqlite:///{Path(settings.state_dir) / 'master.db'}"
 
 
 def after_commit(conn: sa.Connection, hook: Callable[[], object]) -> None:
-    """Have *hook* called in the event loop once the running transaction is durable.
+    """Call *hook* in the event loop once the running transaction is durable.
 
-    Call it from inside a function given to `Store.post`; if that function fails, so that nothing
-    of it is kept, the hook is dropped.
+    Call it from a function given to `Store.post`. If that function fails, it is rolled back and
+    the hook is dropped.
     """
     conn.info.setdefault(_HOOKS, []).append(hook)
 
@@ -140,11 +140,11 @@ class Store:
 
     @property
     def damage(self) -> str:
-        """What was found damaged in the database since it was opened; "" if nothing was."""
+        """Return the damage found since the database was opened; "" if there is none."""
         return self._damage
 
     def report_damage(self, text: str) -> None:
-        """Record that the database is damaged: nothing new is begun on it. Any thread may call."""
+        """Record that the database is damaged, which blocks new work. Any thread may call it."""
         if not self._damage:
             self._damage = text
             self._call(self.on_damage, text)
@@ -181,18 +181,18 @@ class Store:
         self._read_engine.dispose()
 
     def post(self, fn: Callable[[sa.Connection], T], *, lazy: bool = False) -> asyncio.Future[T]:
-        """Queue *fn* for the next transaction; the future is done once it is durable.
+        """Queue *fn* for the next transaction; the future completes once it is durable.
 
         Args:
-            fn: called in the writer thread; it must neither block nor touch the loop's objects.
-            lazy: may wait up to 50 ms for company. Order is kept all the same.
+            fn: called in the writer thread; it must neither block nor use objects of the loop.
+            lazy: may wait up to LAZY_SECONDS for others. The order is kept nevertheless.
         """
         future: asyncio.Future[T] = self._opened().create_future()
         self._queue.put(_Work(future, lazy, fn))
         return future
 
     def post_item(self, bulk: Bulk, item: Any, *, lazy: bool = False) -> Pending:
-        """Queue one item of a kind of work, as `post`; what is pending tells no value."""
+        """Queue one item of bulk work like `post`; the Pending has no result."""
         self._opened()
         pending = Pending()
         self._queue.put(_Work(pending, lazy, None, bulk, item))
@@ -204,7 +204,7 @@ class Store:
         return self._loop
 
     def later(self, fn: Callable[[sa.Connection], object]) -> None:
-        """Queue *fn* as lazy work that nobody waits for; its error is logged."""
+        """Queue *fn* as lazy work whose result nobody awaits; its error is logged."""
         self.post(fn, lazy=True).add_done_callback(_log_error)
 
     async def write(self, fn: Callable[[sa.Connection], T]) -> T:
@@ -212,12 +212,12 @@ class Store:
         return await self.post(fn)
 
     async def prove_alone(self) -> None:
-        """Notice a lost lock although nothing is to be stored; SQLite's lock can't be lost."""
+        """Check the lock even if nothing is stored; SQLite's lock cannot be lost."""
         if self._sole is not None:
             await self.write(lambda conn: conn.exec_driver_sql("SELECT 1").close())
 
     async def read(self, fn: Callable[[sa.Connection], T]) -> T:
-        """Run *fn* on a snapshot, in a reader thread; it must not write."""
+        """Run *fn* on a snapshot in a reader thread; it must not write."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._reading, fn)
 
     def _reading(self, fn: Callable[[sa.Connection], T]) -> T:
@@ -267,7 +267,7 @@ class Store:
                     break
 
     def _gather(self, first: _Work) -> tuple[list[_Work], bool]:
-        """Return what shall be committed together, and whether the store closes after it."""
+        """Return the functions to commit together, and whether the store closes afterwards."""
         group = [first]
         deadline = time.monotonic() + LAZY_SECONDS
         urgent = not first.lazy
@@ -284,12 +284,12 @@ class Store:
         return group, False
 
     def _commit_group(self, conn: sa.Connection, group: list[_Work]) -> None:
-        """Commit *group*; where it can't be done together, each function by itself."""
+        """Commit *group*; if that fails, commit each function separately."""
         try:
             outcomes = self._commit(conn, group)
         except sa.exc.DBAPIError as error:
             if len(group) > 1:
-                # One function may have spoilt it for the others.
+                # One function may have caused the failure of all.
                 for work in group:
                     self._commit_group(conn, [work])
                 return
@@ -327,12 +327,12 @@ class Store:
         try:
             self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:
-            # The loop is closed: nobody waits any more; what was committed stays committed.
+            # The loop is closed and nobody waits any more; committed work stays committed.
             return
 
 
 class _SingleError(Exception):
-    """Carries the error of a function that had a transaction for itself out of it."""
+    """Carries the error of a function out of a transaction of its own."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -350,7 +350,7 @@ def _run_group(conn: sa.Connection, group: Sequence[_Work]) -> list[_Outcome]:
 
 
 def _alike(group: Sequence[_Work]) -> Iterator[list[_Work]]:
-    """Yield *group* in its order, neighbours that are items of the same bulk together."""
+    """Yield *group* in order, with neighbouring items of the same bulk combined."""
     works: list[_Work] = []
     for work in group:
         if works and (work.bulk is None or work.bulk is not works[0].bulk):
@@ -361,7 +361,7 @@ def _alike(group: Sequence[_Work]) -> Iterator[list[_Work]]:
 
 
 def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> _Outcome | None:
-    """Return the outcome of items that were done together; None where they could not be."""
+    """Return the outcome of items that were done together; None if that failed."""
     conn.info[_HOOKS] = []
     bulk = works[0].bulk
     assert bulk is not None
@@ -388,7 +388,8 @@ def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
     except sa.exc.IntegrityError as error:
         return _failed(work, error, alone)
     except sa.exc.DBAPIError:
-        # Disk full, lost connection: the whole transaction is in doubt, so the group fails.
+        # Disk full or connection lost: the state of the transaction is unknown, so the group
+        # fails.
         raise
     except Exception as error:  # noqa: BLE001  # the edge of the writer: it goes to who asked
         return _failed(work, error, alone)
@@ -408,7 +409,7 @@ def _log_error(future: asyncio.Future[Any]) -> None:
 
 
 def _settle(outcomes: list[_Outcome]) -> None:
-    """In the loop: hooks first, in order of commit, then those who wait."""
+    """Run in the loop: first the hooks in order of commit, then complete the futures."""
     for outcome in outcomes:
         for hook in outcome.hooks:
             try:
@@ -426,8 +427,8 @@ def _settle(outcomes: list[_Outcome]) -> None:
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    # The driver's own transaction control would begin deferred transactions, which fail with
-    # "database is locked" at once when a read turns into a write.
+    # The driver would begin deferred transactions, which fail at once with "database is locked"
+    # when a read becomes a write.
     connection.isolation_level = None
     cursor = connection.cursor()
     for pragma in (
@@ -452,7 +453,7 @@ def _keep_little(connection: Any, _record: Any) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file with mode 0600 first: its -wal and -shm take the same mode."""
+    """Create the file with mode 0600, which its -wal and -shm files inherit."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.close(handle)

@@ -1,4 +1,4 @@
-"""What `catena doctor` says of the database as a whole."""
+"""Findings of `catena doctor` about the database as a whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.master.store.database import database_url
 
 
 def running(settings: MasterSettings) -> Finding:
-    """Return whether the master runs, by who holds its database."""
+    """Return whether the master runs, from the lock on its database."""
     url = database_url(settings)
     text = "the master does not run"
     not_running = Finding("daemon", Level.warning, text, "start catena-master")
@@ -29,7 +29,7 @@ def running(settings: MasterSettings) -> Finding:
 
 
 def whole(url: str, settings: MasterSettings) -> tuple[list[Finding], upkeep.Summary | None]:
-    """Return findings of the database, and what it holds if it is sound."""
+    """Return findings about the database, and its summary if it is sound."""
     if url.startswith("sqlite") and not upkeep.sqlite_file(url).exists():
         text = "there is no database yet; the first start makes one"
         return [Finding("store", Level.note, text)], None

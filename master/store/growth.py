@@ -1,4 +1,4 @@
-"""Whether the store grows faster than a master's work explains, and by what: for `doctor`."""
+"""Finds unusual growth of the store and its cause, for `doctor`."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from catena.core.checkup import Finding, Level
 from catena.core.ids import jid_at
 from catena.master.store.tables import EVENTS, JOBS, RETURNS
 
-#: The stretch that is looked at, seconds.
+#: Period that is examined, in seconds.
 LOOK_SECONDS = 3600.0
-#: Jobs of one function in that stretch that are worth a word.
+#: Number of jobs of one function in that period that is a finding.
 MANY_JOBS = 2000
-#: Events of one kind in that stretch that are worth a word.
+#: Number of events of one kind in that period that is a finding.
 MANY_EVENTS = 100_000
 MIB = 1024 * 1024
-#: Events that are read to tell their kinds apart.
+#: Number of events that are read to distinguish their kinds.
 _SAMPLE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What came into the store in the last hour most of all."""
+    """The largest addition to the store in the last hour."""
 
     what: str
     count: int
-    #: Bytes that its rows take in the store (returns, data of events), without indexes.
+    #: Bytes of its rows in the store (returns, data of events), without indexes.
     size: int = 0
 
 
 def findings(conn: sa.Connection, now: float) -> Iterator[Finding]:
-    """Yield why the store grows, where it does.
+    """Yield why the store grows, if it grows unusually.
 
     Args:
         conn: reads the store.
@@ -56,12 +56,12 @@ def _sentence(growth: Growth, now: float) -> str:
 
 
 def _jid(now: float) -> str:
-    """Return a jid of the beginning of the stretch that is looked at."""
+    """Return a jid at the beginning of the examined period."""
     return jid_at(datetime.fromtimestamp(now - LOOK_SECONDS, UTC))
 
 
 def _jobs(conn: sa.Connection, now: float) -> Growth | None:
-    """Return the function of which most jobs were issued."""
+    """Return the function with the most jobs."""
     number = sa.func.count()
     query = (
         sa.select(JOBS.c.fun, number)
@@ -83,7 +83,7 @@ def _jobs(conn: sa.Connection, now: float) -> Growth | None:
 
 
 def _events(conn: sa.Connection, now: float) -> Growth | None:
-    """Return the most frequent sender among the newest events, and how many events there are."""
+    """Return the most frequent sender among the newest events, and the number of events."""
     recent = EVENTS.c.at > now - LOOK_SECONDS
     total = int(conn.execute(sa.select(sa.func.count()).where(recent)).scalar_one())
     if total < MANY_EVENTS:

@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def padded(values: Iterable[T]) -> list[T]:
-    """Return values for `IN (…)`, the last one repeated until there are 1, 2, 4, 8, … of them.
+    """Return values for `IN (…)`, the last one repeated up to a power of two.
 
-    A statement of each length is one of its own, and the driver keeps the last 128 prepared: of a
-    thousand values each takes about 140 KB.
+    Each length makes a separate statement, and the driver caches the last 128: with a thousand
+    values each takes about 140 KB.
     """
     found = list(values)
     if found:
@@ -21,6 +21,6 @@ def padded(values: Iterable[T]) -> list[T]:
 
 
 def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield *values* in pieces of at most *size*: a statement takes 32 766 values at most."""
+    """Yield *values* in slices of at most *size*; a statement takes at most 32 766 values."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -1,7 +1,7 @@
-"""One master at a time for one database file.
+"""A lock that permits one master at a time for one database file.
 
-Whatever replaces or repairs the file must know that nobody writes. `sole` does the same for
-PostgreSQL.
+Programs that replace or repair the file take it, so that nobody writes meanwhile. `sole` does the
+same for PostgreSQL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from catena.core.errors import InvalidStateError
 from catena.core.files import private_folder
 
-#: More than the note of a holder has.
+#: Bytes to read, more than a holder's note has.
 _NOTE_BYTES = 4096
 
 
@@ -27,12 +27,12 @@ def held(database: Path, wanted_for: str) -> Iterator[None]:
     """Keep every other master away from *database* while the block runs.
 
     Two locks are taken. The one beside the file, found through symbolic links, exists before the
-    database does. The one of the file itself meets a master that knows it by another hard link.
-    SQLite's own locks are of another kind (fcntl) and do not conflict with either.
+    database does. The one on the file itself excludes a master that uses another hard link to it.
+    SQLite's own locks are of another kind (fcntl) and conflict with neither.
 
     Args:
         database: the file.
-        wanted_for: what can't be done otherwise, for the error.
+        wanted_for: what is impossible otherwise, for the error.
 
     Raises:
         InvalidStateError: a master has it; the message says which process and since when.
@@ -49,7 +49,7 @@ def held(database: Path, wanted_for: str) -> Iterator[None]:
         _tell(handle)
         yield
     finally:
-        # The file of the database last: closing it drops SQLite's locks in this process.
+        # Close the database file last, because that releases SQLite's locks in this process.
         os.close(handle)
         if own >= 0:
             os.close(own)
@@ -78,14 +78,14 @@ def _take(handle: int, database: Path, wanted_for: str, who: str) -> None:
 
 
 def _tell(handle: int) -> None:
-    """Write into the lock file who has it, for the error of the next one."""
+    """Write the holder into the lock file, for the error message of others."""
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     note = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(note).encode(), 0)
     except OSError:
-        # A full disk: the lock holds without the note.
+        # A full disk: the lock is held without the note.
         return
 
 

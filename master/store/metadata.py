@@ -1,4 +1,4 @@
-"""The one MetaData on which every table of the master hangs, and the column types they share."""
+"""The MetaData of all tables of the master, and their shared column types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from catena.core.records import plain
 
-#: Constraints get names that both SQLite (batch ALTER) and PostgreSQL can drop again.
+#: Constraints have names, so that both SQLite (batch ALTER) and PostgreSQL can drop them.
 METADATA = sa.MetaData(
     naming_convention={
         "ix": "ix_%(column_0_label)s",
@@ -21,24 +21,24 @@ METADATA = sa.MetaData(
     }
 )
 
-#: A growing integer key; SQLite makes only INTEGER a row id.
+#: An auto-incremented integer key; in SQLite only INTEGER is a row id.
 Serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 class Words(sa.types.TypeDecorator[str]):
-    """Text for people, whoever wrote it: PostgreSQL would refuse the whole row for a NUL."""
+    """Text for people from any source, made safe for PostgreSQL, which refuses NUL characters."""
 
     impl = sa.Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Return *value* with a visible sign in the place of each NUL."""
+        """Return *value* with a visible character in place of each NUL."""
         return value.replace("\0", "\ufffd") if value else value
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """A value of a Packed column that is packed already."""
+    """A value of a MessagePackType column that is already packed."""
 
     packed: bytes
 
@@ -48,28 +48,28 @@ class Ready:
         return cls(msgpack.packb(value, default=plain, use_bin_type=True))
 
 
-#: Stands where a value would: a row of another table has it. (Nothing packs to no bytes.)
+#: Marks a value that is stored in a row of another table. (No value packs to zero bytes.)
 WITH_ANOTHER = Ready(b"")
 
 
-class Packed(sa.types.TypeDecorator[Any]):
+class MessagePackType(sa.types.TypeDecorator[Any]):
     """Plain data (dicts, lists, str, bytes, numbers) as MessagePack.
 
-    Values that minions return may hold bytes and non-string keys, which JSON columns would change.
-    What was packed for another reason is given as Ready.
+    Values from minions may contain bytes and non-string keys, which JSON columns would change.
+    Data that is already packed is passed as Ready.
     """
 
     impl = sa.LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> bytes | None:
-        """Return *value* as it is stored; None stays NULL."""
+        """Return *value* in its stored form; None stays NULL."""
         if value is None:
             return None
         return (value if type(value) is Ready else Ready.of(value)).packed
 
     def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> Any:
-        """Return the stored value; NULL is None, and so is what is WITH_ANOTHER."""
+        """Return the stored value; None for NULL and for WITH_ANOTHER."""
         if not value:
             return None
         return msgpack.unpackb(value, raw=False, strict_map_key=False)

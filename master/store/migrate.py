@@ -1,6 +1,6 @@
-"""Brings the database to its schema in a process of its own, which then ends.
+"""Upgrades an older database to the current schema in a separate process.
 
-Alembic and what it loads are 15 MB, a quarter of a master, that is needed once per version.
+Alembic and its imports take 15 MB, a quarter of a master, and are needed once per version.
 """
 
 from __future__ import annotations
@@ -8,32 +8,33 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
-
-import sqlalchemy as sa
 
 from catena.core.errors import CatenaError
-from catena.master.store import schema, upkeep
+from catena.master.store import schema, soundness, upkeep
 from catena.master.store.database import Store
 
 
-def apart(url: str) -> bool:
-    """Bring the database at *url* up to date, if it is not; return whether that was tried.
+async def prepare(url: str) -> None:
+    """Create the tables of a new database at *url*, or run the missing migrations of an older one.
 
-    What goes wrong is told by `Store.open`, which looks at the schema in any case.
+    `Store.open` checks the schema in any case, and reports a failed migration.
+
+    Raises:
+        CatenaError: the new database cannot be created or reached.
     """
-    if not _lacks(url):
-        return False
+    if soundness.is_fresh(url):
+        await _open(url)
+    elif _is_older(url):
+        await asyncio.to_thread(_migrate, url)
+
+
+def _migrate(url: str) -> None:
     argv = [sys.executable, "-I", "-c", f"from {__name__} import main; main()"]
-    # By a pipe: the URL of a database server holds its password.
+    # Through a pipe, because the URL of a database server contains its password.
     subprocess.run(argv, input=url.encode(), stderr=subprocess.DEVNULL, check=False)
-    return True
 
 
-def _lacks(url: str) -> bool:
-    made = sa.make_url(url)
-    if made.get_backend_name() == "sqlite" and not Path(made.database or "").is_file():
-        return True
+def _is_older(url: str) -> bool:
     try:
         with upkeep.opened(url) as engine:
             return schema.current(engine) < schema.HEAD
@@ -42,7 +43,7 @@ def _lacks(url: str) -> bool:
 
 
 def main() -> None:
-    """Open and close the store whose URL comes on stdin."""
+    """Open and close the store whose URL is on stdin."""
     asyncio.run(_open(sys.stdin.read()))
 
 

@@ -1,4 +1,4 @@
-"""What a master checks of its store before it opens it."""
+"""A master's checks of its store before it opens it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check(settings: MasterSettings, new_store: bool) -> birth.Note:
     """Refuse a store that is damaged, or empty although the master's keys have served one.
 
     Returns:
-        What the folder of the keys says of the store.
+        Content of the file about the store in the folder of the keys.
 
     Raises:
         StoreCorruptError: it is damaged.
@@ -46,7 +46,7 @@ def claim(settings: MasterSettings, note: birth.Note, new_store: bool) -> None:
     """
     url, pki_dir = database_url(settings), Path(settings.pki_dir)
     if soundness.is_fresh(url):
-        # The schema could not be made: `Store.open` says why.
+        # The schema could not be created; `Store.open` reports why.
         return
     with upkeep.opened(url) as engine:
         if schema.current(engine) != schema.HEAD:

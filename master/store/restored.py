@@ -1,7 +1,8 @@
-"""What the next start of a master must know of a database that was restored from a backup.
+"""What a master must know about a database that was restored from a backup.
 
-Between the backup and the restore the lost database went on: what was open in the backup may have
-run since. So an order of that time is never sent again, and a chain that was due is not started.
+Between backup and restoration the lost database was in use, so what was open in the backup may
+have run since. An order of that time is therefore never sent again, and a chain that was due is
+not started.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ import sqlalchemy as sa
 from catena.core.ids import is_jid, jid_at, jid_time
 from catena.master.store.tables import FACTS
 
-#: The fact that says when the database was restored, seconds since the epoch.
+#: Name of the fact with the time of the restoration, seconds since the epoch.
 RESTORED = "restored"
-#: Jids skipped behind the newest one of a backup: room for ten million jobs.
+#: Time by which jids skip after the newest one of a backup: enough for ten million jobs.
 JID_GAP = timedelta(seconds=10)
 REASON = (
     "the store was restored from a backup: nobody knows whether this ran since; look at the host"
 )
 _OPEN_DELIVERIES = """
     SELECT jid, fun, count(*), min(minion), min(delivery.state) FROM delivery JOIN job USING (jid)
-    WHERE delivery.state IN ('held', 'queued', 'sent', 'received', 'running')
+    WHERE delivery.state IN ('held', 'queued', 'paused', 'sent', 'received', 'running')
     GROUP BY jid, fun ORDER BY jid
 """
 
@@ -35,9 +36,9 @@ _OPEN_DELIVERIES = """
 def mark(path: Path, now: float) -> None:
     """Record in a database file that it was restored at *now*, and up to which jid it is in doubt.
 
-    The clock of this host may be behind that of the lost one: the newest jid of the backup counts,
-    too, unless it lies in the future. The lost master then counted on from that jid, by one with
-    each job; JID_GAP skips what it may have used.
+    The clock of this host may be behind that of the lost one. Therefore the newest jid of the
+    backup counts, too, unless it is in the future. The lost master then continued from that jid,
+    one microsecond per job; JID_GAP skips what it may have used.
     """
     at = datetime.fromtimestamp(now, UTC)
     with closing(sqlite3.connect(path)) as conn, conn:
@@ -50,12 +51,12 @@ def mark(path: Path, now: float) -> None:
 
 
 def moment(conn: sa.Connection) -> float:
-    """Return when the database was restored last, seconds since the epoch; 0.0: never."""
+    """Return when the database was last restored, seconds since the epoch; 0.0: never."""
     return float(_fact(conn).get("at", 0.0))
 
 
 def horizon(conn: sa.Connection) -> str:
-    """Return the jid up to which the lost database may have gone on; "" without a restore."""
+    """Return the highest jid that the lost database may have used; "" without a restoration."""
     return str(_fact(conn).get("jid", ""))
 
 
@@ -66,11 +67,11 @@ def _fact(conn: sa.Connection) -> dict[str, Any]:
 
 
 def touched(path: Path, now: float) -> list[str]:
-    """Return a sentence for everything that was open when the database at *path* was saved.
+    """Return a sentence for everything that was open when the database at *path* was backed up.
 
     Args:
         path: a restored database.
-        now: when it was restored.
+        now: time of the restoration.
     """
     with closing(sqlite3.connect(path)) as conn:
         return [*_chains(conn, now), *_orders(conn)]

@@ -1,14 +1,25 @@
-"""Brings a database to the schema that this version needs."""
+"""Upgrades a database to the schema of this version."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
 from catena.core.errors import CatenaError
+from catena.master.store import chain_tables, execution_tables, ssh_tables, tables
+from catena.master.store.metadata import METADATA
 
+#: Modules whose import adds the tables of this version to `METADATA`.
+TABLES = (tables, execution_tables, chain_tables, ssh_tables)
 #: Revision of the newest file in migrations/versions (r0001_core.py, ...). Known here so that a
 #: start with an up to date database need not import Alembic (240 ms); a new migration raises it.
-HEAD = "0014"
+HEAD = "0015"
+#: Alembic's own table, with the revision of the database.
+_VERSIONS = sa.Table(
+    "alembic_version",
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
 
 
 class SchemaError(CatenaError):
@@ -24,8 +35,32 @@ def current(engine: sa.Engine) -> str:
     return str(found or "")
 
 
+def create(engine: sa.Engine) -> None:
+    """Make all tables of this version in *engine*'s empty database, in one transaction.
+
+    The migrations make the same tables; creating them at once takes a tenth of the time.
+    """
+    with engine.begin() as conn:
+        METADATA.create_all(conn, checkfirst=False)
+        _VERSIONS.create(conn)
+        conn.execute(sa.insert(_VERSIONS).values(version_num=HEAD))
+
+
+def migrate(engine: sa.Engine, revision: str = HEAD) -> None:
+    """Run the migrations up to *revision* that *engine*'s database lacks."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", "catena.master.store:migrations")
+    config.set_main_option("path_separator", "os")
+    with engine.connect() as conn:
+        config.attributes["connection"] = conn
+        command.upgrade(config, revision)
+
+
 def upgrade(engine: sa.Engine) -> None:
-    """Run the migrations that *engine*'s database lacks.
+    """Bring *engine*'s database to the schema of this version; an empty one is filled at once.
 
     Raises:
         SchemaError: the database has a revision that this version doesn't know.
@@ -38,12 +73,7 @@ def upgrade(engine: sa.Engine) -> None:
             f"the database has schema {found}, this version knows {HEAD}: "
             "install the version that made it"
         )
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", "catena.master.store:migrations")
-    config.set_main_option("path_separator", "os")
-    with engine.connect() as conn:
-        config.attributes["connection"] = conn
-        command.upgrade(config, "head")
+    if found:
+        migrate(engine)
+    else:
+        create(engine)

@@ -25,22 +25,22 @@ from catena.core.errors import InvalidStateError, TryLaterError
 
 LOG = logging.getLogger(__name__)
 
-#: First half of the lock's number; the second is the hash of the schema that holds the tables.
+#: First half of the lock's number; the second is the hash of the schema with the tables.
 _CLASS = 0x63617465
 _LOCK = f"{_CLASS}, hashtext(current_schema())"
-#: PostgreSQL cuts longer application names off.
+#: Maximum length of an application name in PostgreSQL, which truncates longer ones.
 _NAME_LIMIT = 63
 _HOST_LIMIT = 30
-#: Let the server notice within 60 seconds that the host of a connection is gone.
+#: Makes the server notice within 60 seconds that the host of a connection is gone.
 _KEEPALIVE = {
     "tcp_keepalives_idle": "30",
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "3",
 }
-#: How long to wait for the server to end a lost connection of this process, seconds.
+#: Seconds to wait for the server to end a lost connection of this process.
 _GHOST_SECONDS = 5.0
 _GHOST_PAUSE_SECONDS = 0.1
-#: Row of the table `fact` that names the master which opened the database last.
+#: Row of the table `fact` with the master that opened the database last.
 TENURE = "tenure"
 _HOLDER = f"""
     SELECT a.pid, a.application_name, a.client_addr, a.backend_start
@@ -52,18 +52,18 @@ _HOLDER = f"""
 
 
 class NotAloneError(InvalidStateError):
-    """Another master has the database, or had it since this one opened it."""
+    """Another master has the database, or has had it since this one opened it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds the lock."""
+class LockHolder:
+    """The holder of the lock."""
 
-    #: Process id of the server's side of its connection.
+    #: Process id of the server's end of its connection.
     backend: int
-    #: As `Sole.name`; another program may have any.
+    #: Application name: `Sole.name`, or any text of another program.
     name: str
-    #: Address that it connected from; "" for a unix socket.
+    #: Address of its host; "" for a unix socket.
     address: str
     #: ISO 8601.
     since: str
@@ -74,10 +74,10 @@ class Holder:
 
 
 class Sole:
-    """The claim of this process to a database.
+    """This process's claim to a database.
 
     Args:
-        purpose: "master", or what else keeps masters away.
+        purpose: "master", or another reason to keep masters away.
     """
 
     def __init__(self, purpose: str = "master") -> None:
@@ -103,7 +103,7 @@ class Sole:
             raise
 
     def mark(self, conn: sa.Connection) -> None:
-        """Record in the running transaction that this process has the database from now on."""
+        """Record in the running transaction that this process now has the database."""
         conn.exec_driver_sql("DELETE FROM fact WHERE name = %s", (TENURE,))
         row = (TENURE, self._token)
         conn.exec_driver_sql("INSERT INTO fact (name, value) VALUES (%s, %s)", row)
@@ -137,11 +137,11 @@ def held(url: str, wanted_for: str) -> Iterator[None]:
 
     Args:
         url: of the database.
-        wanted_for: names the purpose to others.
+        wanted_for: the purpose, shown to others.
 
     Raises:
         NotAloneError: a master has it.
-        TryLaterError: it can't be reached.
+        TryLaterError: it cannot be reached.
     """
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
     sa.event.listen(engine, "connect", _taker(Sole(wanted_for)))
@@ -157,7 +157,7 @@ def held(url: str, wanted_for: str) -> Iterator[None]:
 
 
 def guard(engine: sa.Engine, sole: Sole) -> None:
-    """Have every new connection of *engine* take the lock of *sole*."""
+    """Make every new connection of *engine* take the lock of *sole*."""
     sa.event.listen(engine, "connect", _taker(sole))
 
 
@@ -165,8 +165,8 @@ def _taker(sole: Sole) -> Any:
     return lambda connection, _record: sole.take(connection)
 
 
-def holder(connection: Any) -> Holder | None:
-    """Return who has the database.
+def holder(connection: Any) -> LockHolder | None:
+    """Return the holder of the database's lock, or None.
 
     Args:
         connection: of the driver.
@@ -175,7 +175,7 @@ def holder(connection: Any) -> Holder | None:
     if row is None:
         return None
     since = row[3].isoformat(timespec="seconds") if row[3] is not None else "unknown"
-    return Holder(int(row[0]), str(row[1] or ""), str(row[2] or ""), since)
+    return LockHolder(int(row[0]), str(row[1] or ""), str(row[2] or ""), since)
 
 
 def _locked(connection: Any) -> bool:
@@ -188,7 +188,7 @@ def _tenure(connection: Any) -> str:
     return str(row[0]) if row is not None else ""
 
 
-def _refusal(found: Holder) -> str:
+def _refusal(found: LockHolder) -> str:
     return (
         f"another master has the database: {found}; one PostgreSQL database serves one master. "
         "Stop that one first. If its host is lost, the server drops the lock within a minute"

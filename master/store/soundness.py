@@ -1,4 +1,4 @@
-"""Whether a database file may be served: its header, size, log, tables and pages."""
+"""Checks of a database file before it is used: its header, size, log, tables and pages."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from catena.master.store import chain_tables, execution_tables, schema, ssh_tabl
 from catena.master.store.database import StoreCorruptError
 from catena.master.store.metadata import METADATA
 
-#: Up to this size every page is read before the master serves anything, bytes.
+#: Size in bytes up to which every page is read before the master starts to serve.
 QUICK_BYTES = 200 * 1024 * 1024
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _FAULTS_SHOWN = 5
-#: Imported so that METADATA has every table.
+#: Imported so that METADATA contains every table.
 _TABLES = (tables, execution_tables, chain_tables, ssh_tables)
 
 
 def is_empty(database: Path) -> bool:
-    """Return whether there is no database yet: no file, or one without a byte."""
+    """Return whether there is no database yet: no file, or an empty one."""
     try:
         return database.stat().st_size == 0
     except FileNotFoundError:
@@ -35,10 +35,10 @@ def is_empty(database: Path) -> bool:
 
 
 def is_unborn(database: Path) -> bool:
-    """Return whether a first start ended before it had made its tables.
+    """Return whether a first start ended before it had created its tables.
 
-    SQLite then has written one page, with nothing but the header. The tables and all that follows
-    come by the log, so a damaged log is no such case.
+    In that case SQLite has written only one page with the header. The tables and all later data go
+    through the log, so a damaged log is a different case.
     """
     with database.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -55,7 +55,7 @@ def refuse_damaged(database: Path) -> None:
     """Check a database that nobody has open; a large one only by its header, log and tables.
 
     Raises:
-        StoreCorruptError: it is damaged; the message says what and what to do.
+        StoreCorruptError: it is damaged; the message gives the damage and the remedy.
     """
     found = shape_faults(database)
     if not found and database.stat().st_size <= QUICK_BYTES:
@@ -68,7 +68,7 @@ def refuse_damaged(database: Path) -> None:
 
 
 def shape_faults(database: Path) -> list[str]:
-    """Return what is wrong with the shape of a file that nobody has open."""
+    """Return what is wrong with the header and size of a file that nobody has open."""
     if is_empty(database):
         return [f"{database}: it is empty (0 bytes)"]
     return _header_faults(database) or wal.faults(database) or table_faults(database)
@@ -86,9 +86,9 @@ def _header_faults(database: Path) -> list[str]:
         return [f"{database}: its header is damaged (page size {page})"]
     log = database.with_name(f"{database.name}-wal")
     if log.exists() and log.stat().st_size:
-        # Pages that are only in the log may lie behind the end of the file.
+        # Pages that are only in the log may be beyond the end of the file.
         return []
-    # The page count is valid if the version that wrote it is the one that changed the file last.
+    # The page count is valid if the version that wrote it was the last to change the file.
     pages = int.from_bytes(header[28:32], "big")
     if header[24:28] == header[92:96] and pages * page != size:
         return [f"{database}: it has {size} bytes where its header says {pages * page}"]
@@ -96,7 +96,7 @@ def _header_faults(database: Path) -> list[str]:
 
 
 def table_faults(database: Path) -> list[str]:
-    """Return which tables of this version's schema are missing."""
+    """Return the missing tables of this version's schema."""
     try:
         with closing(_connect(database)) as conn:
             query = "SELECT name FROM sqlite_master WHERE type = 'table'"
@@ -114,7 +114,7 @@ def table_faults(database: Path) -> list[str]:
 
 
 def page_faults(database: Path) -> list[str]:
-    """Return what SQLite's quick check finds; it reads every page."""
+    """Return the findings of SQLite's quick check, which reads every page."""
     try:
         with closing(_connect(database)) as conn:
             rows = conn.execute(f"PRAGMA quick_check({_FAULTS_SHOWN})").fetchall()
@@ -128,7 +128,7 @@ def _connect(database: Path) -> sqlite3.Connection:
 
 
 async def look_behind(database: Path) -> list[str]:
-    """Return what `page_faults` finds, in a process of the lowest priority.
+    """Return the result of `page_faults`, computed in a process of the lowest priority.
 
     Raises:
         CatenaError: the process failed.
@@ -149,7 +149,7 @@ async def look_behind(database: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print what `page_faults` finds in the file that the first argument names."""
+    """Print the result of `page_faults` for the file in the first argument."""
     os.nice(19)
     for line in page_faults(Path(sys.argv[1])):
         print(line)
@@ -159,7 +159,7 @@ def is_fresh(url: str) -> bool:
     """Return whether a database has no schema yet.
 
     Raises:
-        CatenaError: it can't be reached.
+        CatenaError: it cannot be reached.
     """
     made = sa.make_url(url)
     if made.get_backend_name() == "sqlite":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from catena.master.store.metadata import METADATA, Packed, Serial, Words
+from catena.master.store.metadata import METADATA, MessagePackType, Serial, Words
 
-#: Every CURVE key that ever asked to come in. Several keys may claim one minion id; at most one of
-#: them is accepted.
+#: Every CURVE key that ever asked for acceptance. Several keys may claim one minion id, but at
+#: most one of them is accepted.
 KEYS = sa.Table(
     "minion_key",
     METADATA,
@@ -31,9 +31,9 @@ TOKENS = sa.Table(
     "enrol_token",
     METADATA,
     sa.Column("id", Serial, primary_key=True, autoincrement=True),
-    #: SHA-256 of the token, hex: the key of the proof's HMAC.
+    #: SHA-256 of the token, hex: the HMAC key of its proof.
     sa.Column("digest", sa.String(64), nullable=False, unique=True),
-    #: Only for this id; "" for any.
+    #: The only minion id that may use it; "" for any.
     sa.Column("minion", sa.String(253), nullable=False, server_default=""),
     sa.Column("made_by", sa.String(64), nullable=False),
     sa.Column("expires", sa.Double, nullable=False),
@@ -47,24 +47,24 @@ MINIONS = sa.Table(
     sa.Column("machine_id", sa.String(64), nullable=False, server_default="", index=True),
     sa.Column("version", sa.String(64), nullable=False, server_default=""),
     sa.Column("boot_id", sa.String(64), nullable=False, server_default=""),
-    #: The agent process that said Hello last.
+    #: The agent process of the last Hello.
     sa.Column("session", sa.String(64), nullable=False, server_default=""),
     sa.Column("address", sa.String(64), nullable=False, server_default=""),
-    sa.Column("grains", Packed),
-    #: What its resume file says; empty without one.
-    sa.Column("pending_resume", Packed),
+    sa.Column("grains", MessagePackType),
+    #: Content of its resume file; empty without one.
+    sa.Column("pending_resume", MessagePackType),
     sa.Column("up", sa.Boolean(), nullable=False, server_default=sa.false()),
-    #: When `up` changed last.
+    #: Time of the last change of `up`.
     sa.Column("since", sa.Double, nullable=False),
     sa.Column("last_seen", sa.Double, nullable=False),
-    #: Why a second connection of the same identity was refused, and when; "" without.
+    #: Why a second connection of the same identity was refused, and below when; "" if none was.
     sa.Column("conflict", Words, nullable=False, server_default=""),
     sa.Column("conflict_at", sa.Double, nullable=False, server_default="0"),
-    #: What its agent understands (`transport.messages.session.AGENT_WIRE`).
+    #: The agent's AGENT_WIRE (`transport.messages.session`).
     sa.Column("wire", sa.Integer, nullable=False, server_default="1"),
 )
 
-#: Agent processes whose start event was made: one event per session, whatever is resent.
+#: Agent processes whose start event was fired: one event per session, whatever is resent.
 SESSIONS = sa.Table(
     "minion_session",
     METADATA,
@@ -78,27 +78,27 @@ JOBS = sa.Table(
     METADATA,
     sa.Column("jid", sa.String(20), primary_key=True),
     sa.Column("fun", sa.String(255), nullable=False, index=True),
-    sa.Column("args", Packed, nullable=False),
-    sa.Column("kwargs", Packed, nullable=False),
+    sa.Column("args", MessagePackType, nullable=False),
+    sa.Column("kwargs", MessagePackType, nullable=False),
     sa.Column("user", sa.String(64), nullable=False),
     sa.Column("tgt", sa.Text, nullable=False),
     sa.Column("tgt_type", sa.String(32), nullable=False),
-    sa.Column("metadata", Packed, nullable=False),
+    sa.Column("metadata", MessagePackType, nullable=False),
     sa.Column("issued", sa.Double, nullable=False),
-    #: By catena.master.jobs.order_clock, which setting the clock does not change.
+    #: Latest delivery by catena.master.jobs.order_clock, which ignores steps of the clock.
     sa.Column("not_after", sa.Double, nullable=False),
     sa.Column("deadline_seconds", sa.Integer, nullable=False),
-    #: Deliveries under way at a time; 0: all.
+    #: Maximum number of concurrent deliveries; 0: unlimited.
     sa.Column("batch", sa.Integer, nullable=False, server_default="0"),
-    #: Seconds that a delivery counts as under way after its end.
+    #: Seconds for which a delivery counts as running after its end.
     sa.Column("batch_wait", sa.Double, nullable=False, server_default="0"),
     #: Whether the first failure cancels the held deliveries.
     sa.Column("batch_failhard", sa.Boolean(), nullable=False, server_default=sa.false()),
     #: "<user>\n<key>" of the client's idempotency key.
     sa.Column("idempotency", sa.String(512), unique=True),
-    #: Deliveries that have not ended.
+    #: Number of deliveries that have not ended.
     sa.Column("open", sa.Integer, nullable=False, server_default="0"),
-    #: When the last delivery ended; NULL while any is open.
+    #: End of the last delivery; NULL while any is open.
     sa.Column("ended", sa.Double, index=True),
 )
 
@@ -112,10 +112,14 @@ DELIVERIES = sa.Table(
     #: Reason, queue position, last step: for people.
     sa.Column("detail", Words, nullable=False, server_default=""),
     sa.Column("changed", sa.Double, nullable=False),
-    #: Who asked for the cancellation; "" without one.
+    #: User who requested the cancellation; "" if there is none.
     sa.Column("cancel", sa.String(255), nullable=False, server_default=""),
+    #: Epoch of the payload; 0 without one.
     sa.Column("epoch", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("chain", Packed),
+    #: Kind of `core.job.Payload`, and below its number and body; NULL without a payload.
+    sa.Column("payload_kind", sa.String(24)),
+    sa.Column("payload_number", sa.BigInteger),
+    sa.Column("payload", MessagePackType),
     sa.Index("ix_delivery_minion_state", "minion", "state"),
 )
 
@@ -126,13 +130,13 @@ RETURNS = sa.Table(
     sa.Column("minion", sa.String(253), primary_key=True),
     sa.Column("success", sa.Boolean(), nullable=False),
     sa.Column("retcode", sa.Integer, nullable=False),
-    #: The whole JobReturn.
-    sa.Column("ret", Packed, nullable=False),
+    #: The complete JobReturn.
+    sa.Column("ret", MessagePackType, nullable=False),
     sa.Column("stored", sa.Double, nullable=False),
-    #: True when its delivery had ended otherwise before.
+    #: Whether its delivery had already ended otherwise.
     sa.Column("late", sa.Boolean(), nullable=False, server_default=sa.false()),
-    #: The event that told of it, which has its data here (`events.return_events`); NULL: it has
-    #: its own.
+    #: The event of the return, whose data is stored here (`events.return_events`); NULL: the event
+    #: has its own data.
     sa.Column("event", sa.BigInteger),
 )
 
@@ -143,7 +147,7 @@ PROGRESS = sa.Table(
     sa.Column("minion", sa.String(253), primary_key=True),
     sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("kind", sa.String(32), nullable=False),
-    sa.Column("data", Packed, nullable=False),
+    sa.Column("data", MessagePackType, nullable=False),
     sa.Column("when", sa.Double, nullable=False),
 )
 
@@ -154,10 +158,10 @@ OUTPUT = sa.Table(
     sa.Column("minion", sa.String(253), primary_key=True),
     #: Counted from 1 per job and minion.
     sa.Column("seq", sa.Integer, primary_key=True, autoincrement=False),
-    #: As in `JobOutput`; the part ends at byte `upto`.
+    #: As in `JobOutput`; the chunk ends at byte `upto`.
     sa.Column("attempt", sa.Integer, nullable=False),
     sa.Column("upto", sa.BigInteger, nullable=False),
-    #: Bytes before this part that never came.
+    #: Bytes before this chunk that never arrived.
     sa.Column("missed", sa.BigInteger, nullable=False),
     #: "stdout", "stderr", or "" for the mark at the limit.
     sa.Column("stream", sa.String(8), nullable=False),
@@ -169,19 +173,19 @@ EVENTS = sa.Table(
     METADATA,
     sa.Column("seq", Serial, primary_key=True, autoincrement=True),
     sa.Column("tag", sa.String(1024), nullable=False),
-    #: WITH_ANOTHER: the return that the tag names has it.
-    sa.Column("data", Packed, nullable=False),
+    #: WITH_ANOTHER: stored in the return that the tag names.
+    sa.Column("data", MessagePackType, nullable=False),
     sa.Column("at", sa.Double, nullable=False, index=True),
-    #: Minion id; "" for the master's own.
+    #: Minion id; "" for the master's own events.
     sa.Column("source", sa.String(253), nullable=False, server_default=""),
-    #: The minion's own number of it, for deduplication; NULL for the master's.
+    #: The minion's own id of the event, to drop duplicates; NULL for the master's events.
     sa.Column("event_id", sa.String(64)),
     sa.UniqueConstraint("source", "event_id", name="uq_event_source_event_id"),
     sqlite_autoincrement=True,
 )
 
-#: Requests of clients that came with a key and were carried out, with their answers: a repetition
-#: changes nothing (`catena.master.requests.once`).
+#: Client requests with a key that took effect, with their answers, so that a repetition changes
+#: nothing (`catena.master.requests.once`).
 REQUESTS = sa.Table(
     "client_request",
     METADATA,
@@ -190,11 +194,11 @@ REQUESTS = sa.Table(
     sa.Column("verb", sa.String(32), nullable=False),
     #: SHA-256 of the request's fields, hex.
     sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("answer", Packed),
+    sa.Column("answer", MessagePackType),
     sa.Column("at", sa.Double, nullable=False, index=True),
 )
 
-#: How far each durable consumer of events has come.
+#: Position of each durable consumer of events.
 CURSORS = sa.Table(
     "event_cursor",
     METADATA,
@@ -202,29 +206,29 @@ CURSORS = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
 )
 
-#: Reactions that failed and are tried again (`events.kept`).
+#: Failed reactions that will be retried (`events.kept`).
 REACTIONS = sa.Table(
     "failed_reaction",
     METADATA,
     sa.Column("id", Serial, primary_key=True, autoincrement=True),
     #: SHA-256 of its key, hex.
     sa.Column("digest", sa.String(64), nullable=False, unique=True),
-    #: The whole event: it may be pruned before the reaction is done.
-    sa.Column("event", Packed, nullable=False),
+    #: The whole event, because it may be pruned before the reaction succeeds.
+    sa.Column("event", MessagePackType, nullable=False),
     sa.Column("file", sa.Text, nullable=False),
     #: NULL: the file could not be rendered.
-    sa.Column("reaction", Packed),
-    #: Of a shipped rule.
+    sa.Column("reaction", MessagePackType),
+    #: Whether it belongs to a built-in rule.
     sa.Column("ahead", sa.Boolean(), nullable=False),
     sa.Column("error", Words, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False),
     sa.Column("since", sa.Double, nullable=False),
-    #: Wall clock of the next try.
+    #: Wall clock of the next attempt.
     sa.Column("due", sa.Double, nullable=False),
     sqlite_autoincrement=True,
 )
 
-#: Single values of the master: highest jid, ...
+#: Single values of the master, such as the highest jid.
 FACTS = sa.Table(
     "fact",
     METADATA,

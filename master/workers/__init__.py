@@ -1,1 +1,1 @@
-"""Worker processes that compile pillar and render, with time limits."""
+"""Worker processes that compile pillar and render, with limits on time and memory."""

@@ -1,8 +1,8 @@
-"""Worker processes for what costs CPU: pillar, reactor files, calls on the master's own host.
+"""Pool of worker processes for CPU-bound tasks: pillar, reactor files, calls on the master's host.
 
-A task runs in a child with limits on memory and time; a child that hangs, dies or grows is ended
-and replaced, and only its own task fails. Children talk over their stdin and stdout in frames of a
-4-byte length and MessagePack.
+A task runs in a child process with limits on memory and time. A child that hangs, dies or exceeds
+its memory limit is killed and replaced; only its own task fails. The master and its children
+exchange frames over stdin and stdout: a 4-byte length (big-endian), then MessagePack.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from catena.master.workers.turns import Turns
 
 LOG = logging.getLogger(__name__)
 
-#: Largest answer of a task.
+#: Maximum size of a task's answer in bytes.
 FRAME_BYTES = 64 * 1024 * 1024
-#: A child is replaced after so many tasks: what templates leak dies with it.
+#: Number of tasks after which a child is replaced, which frees memory that templates leaked.
 TASKS_PER_CHILD = 1000
-#: A child that nobody needed for so long ends: each is a quarter of a master. The next task waits
-#: the sixth of a second that a new one takes.
+#: Seconds after which an idle child is ended. A child uses a quarter of the master's memory; a new
+#: one starts in a sixth of a second.
 REST_SECONDS = 60.0
-#: Tasks that may wait for a child in one line; more are refused rather than kept.
+#: Maximum number of tasks in one queue; further ones are refused.
 WAITING_LIMIT = 10_000
 
 
 class WorkerDiedError(CatenaError):
-    """The worker process died or hung while it worked on this."""
+    """The worker process died or exceeded the time limit during a task."""
 
 
 class TaskFailedError(CatenaError):
@@ -44,7 +44,7 @@ class TaskFailedError(CatenaError):
 class _Child:
     process: asyncio.subprocess.Process
     done: int = 0
-    #: When it was needed last, by the loop's clock.
+    #: Time of the last use, by the event loop's clock.
     used: float = 0.0
 
 
@@ -52,10 +52,10 @@ class Workers:
     """A bounded pool of worker processes.
 
     Args:
-        settings: what each child is told first: the master's settings as plain data.
-        count: children at most; each is started when first needed.
-        timeout_seconds: how long one task may take.
-        rest_seconds: how long a child is kept that nobody needs.
+        settings: the master's settings as plain data; the first frame that each child receives.
+        count: maximum number of children; each is started on demand.
+        timeout_seconds: time limit of one task.
+        rest_seconds: seconds after which an idle child is ended.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class Workers:
         self._resting: asyncio.Task[None] | None = None
 
     async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
-        """Run *task* (a name of master.workers.tasks.TASKS) in a child and return its value.
+        """Run a task in a child process and return its value.
 
         Args:
-            task: its name.
-            params: its arguments.
-            line: where it waits for a child; each line gets its turns, however long others are.
-                "": that of its task.
+            task: name of the task, from TASKS or ENGINE_TASKS of master.workers.process.
+            params: arguments of the task.
+            line: name of the queue in which the task waits for a child; queues are served
+                round-robin. "": the task's name.
 
         Raises:
-            TaskFailedError: the task refused or failed; the message is its own.
-            WorkerDiedError: it took too long, or its process died.
-            TryLaterError: too many tasks wait in this line already.
+            TaskFailedError: the task failed; the message is the task's own.
+            WorkerDiedError: the task exceeded the time limit, or its process died.
+            TryLaterError: the queue is full.
         """
         place = line or task
         waiting = self._turns.waiting(place)
@@ -107,7 +107,7 @@ class Workers:
             await self._end(child)
             raise WorkerDiedError(f"the worker process died during {task}") from None
         except BaseException:
-            # Cancelled in the middle: what the child still says belongs to nobody.
+            # The caller was cancelled: a late answer of this child would go to the next caller.
             await self._end(child)
             raise
         child.done += 1
@@ -126,7 +126,7 @@ class Workers:
             self._resting = asyncio.create_task(self._end_idle())
 
     async def _end_idle(self) -> None:
-        """End each child once it was idle for long; the one that was used last is used next."""
+        """End children that are idle for too long, the longest idle first."""
         loop = asyncio.get_running_loop()
         while self._idle:
             wait = self._idle[0].used + self._rest_seconds - loop.time()

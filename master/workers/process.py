@@ -1,4 +1,4 @@
-"""A worker process: takes one task after the other from stdin, answers on stdout."""
+"""A worker process: reads one task at a time from stdin and writes its answer to stdout."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, BinaryIO
 
 import msgpack
@@ -18,17 +19,21 @@ from catena.core.records import decode
 from catena.master.process import log
 from catena.master.workers.tasks import call, pillar, reactions, roster
 
-#: Address space of one child: a template that builds a list without end dies here (attack row
-#: "endless template"), and only its own task fails.
+#: Limit of a child's address space in bytes. A template that builds an endless list hits this
+#: limit (attack row "endless template"), and only its own task fails.
 MEMORY_BYTES = 2 * 1024**3
 
-#: What a child can do, by name. Nothing else is reachable from outside.
-TASKS: Mapping[str, Callable[[MasterSettings, Mapping[str, Any]], Any]] = {
+Task = Callable[[MasterSettings, Mapping[str, Any]], Any]
+#: Tasks by name. A child runs only these and ENGINE_TASKS.
+TASKS: Mapping[str, Task] = {
     "pillar": pillar,
     "reactions": reactions,
     "call": call,
     "roster": roster,
 }
+#: Tasks of engines: name -> module with a function `task`. The first such task imports the module,
+#: so other tasks do not pay for the import and this package depends on no engine.
+ENGINE_TASKS: Mapping[str, str] = {"chunks": "catena.master.chains.batches"}
 
 
 def _read(stream: BinaryIO) -> Any:
@@ -46,9 +51,14 @@ def _write(stream: BinaryIO, data: Any) -> None:
     stream.flush()
 
 
+def _task(name: str) -> Task:
+    found = TASKS.get(name)
+    return found or import_module(ENGINE_TASKS[name]).task
+
+
 def _answer(settings: MasterSettings, frame: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return {"value": TASKS[frame["task"]](settings, frame["params"])}
+        return {"value": _task(frame["task"])(settings, frame["params"])}
     except CatenaError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -61,17 +71,17 @@ def _answer(settings: MasterSettings, frame: Mapping[str, Any]) -> dict[str, Any
 
 def main() -> None:
     """Serve until stdin closes."""
-    # The master itself ends its processes; a terminal's signals reach the whole group.
+    # A terminal sends signals to the whole process group, but only the master ends its workers.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    # Tasks may print or start commands that do: the real stdout is for answers only.
+    # Tasks and their commands may print, so stdout is redirected and a copy carries the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     settings = decode(MasterSettings, _read(sys.stdin.buffer))
-    # Names that minions chose are in what tasks say: one line each, nothing a terminal obeys.
+    # Log records may contain names chosen by minions; this log escapes control characters.
     log.set_up("-", settings.log_level)
-    # A master that was killed asks for no answer any more, and is no error of this process.
+    # The pipe is broken if the master was killed; that is not an error of this process.
     with contextlib.suppress(BrokenPipeError):
         while (frame := _read(sys.stdin.buffer)) is not None:
             _write(answers, _answer(settings, frame))

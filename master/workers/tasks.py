@@ -1,7 +1,7 @@
-"""What worker processes do: compile pillar, render reactor files, run calls on the master's host.
+"""Tasks of worker processes: compile pillar, render reactor files, run calls on the master's host.
 
-Each is a plain function of the master's settings and its parameters; it runs in a process that may
-be ended at any moment and keeps nothing that matters.
+Each task is a function of the master's settings and its parameters. Its process may be killed at
+any moment, so a task stores nothing that must not be lost.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
     """Compile one minion's pillar.
 
     Args:
-        settings: the master's.
+        settings: the master's settings.
         params: minion, grains, saltenv, pillarenv, override.
 
     Returns:
-        {"pillar": …, "errors": [texts]}; errors show no line of a file, since another minion's
-        secret may stand beside the fault. The log is no place for it either.
+        {"pillar": …, "errors": [texts]}. The errors, here and in the log, quote no line of a
+        file, because the line may contain another minion's secret.
     """
     minion, grains = params["minion"], params["grains"]
     context = master_session(settings, minion, grains, settings.pillar_roots).context
@@ -48,10 +48,10 @@ def pillar(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any
 
 
 def roster(settings: MasterSettings, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the roster: id -> the grains that it gives. How hosts are reached is not told.
+    """Read the roster; return id -> grains, without addresses and credentials.
 
     Raises:
-        ConfigError: it can't be used; names file and line.
+        ConfigError: the roster is invalid; the message names file and line.
     """
     from catena.ssh.connect.roster import read
 
@@ -66,11 +66,11 @@ def reactions(settings: MasterSettings, params: Mapping[str, Any]) -> list[dict[
     """Render a reactor SLS with an event.
 
     Args:
-        settings: the master's.
+        settings: the master's settings.
         params: file (path or salt:// address), tag, data.
 
     Returns:
-        One encoded reactors.reaction.Reaction per call, in their order.
+        The calls of the file in order, each an encoded reactors.reaction.Reaction.
 
     Raises:
         NotFoundError: there is no such file.

@@ -1,4 +1,4 @@
-"""Turns at something scarce, dealt fairly to those who wait in different lines."""
+"""A semaphore with named queues, which are served round-robin."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """So many turns at a time; lines in which somebody waits get the next ones by turns.
+    """A semaphore whose waiters stand in named queues; free slots go to the queues round-robin.
 
-    A line of ten thousand costs another one nothing but every second turn.
+    With two queues, each gets every second slot, however long the other one is.
 
     Args:
-        count: turns at a time.
+        count: number of slots.
     """
 
     def __init__(self, count: int) -> None:
         self._free = count
-        #: By the name of a line; the one that is served next comes first.
+        #: Queues by name, in round-robin order: the first one is served next.
         self._lines: dict[str, deque[asyncio.Future[None]]] = {}
 
     def waiting(self, line: str) -> int:
-        """Return how many wait in *line*."""
+        """Return the number of waiters in the queue *line*."""
         return len(self._lines.get(line, ()))
 
     @asynccontextmanager
     async def turn(self, line: str) -> AsyncIterator[None]:
-        """Wait in *line* for a turn, and have it while the block runs."""
+        """Wait in the queue *line* for a slot, and hold it while the block runs."""
         await self._wait(line)
         try:
             yield
@@ -47,14 +47,14 @@ class Turns:
             if mine.cancelled():
                 self._leave(line, mine)
             else:
-                # Its turn had come in the same moment: somebody else's now.
+                # The slot was granted just before the cancellation; pass it to the next waiter.
                 self._deal()
             raise
 
     def _leave(self, line: str, one: asyncio.Future[None]) -> None:
         queue = self._lines.get(line, deque())
         if one not in queue:
-            return  # a turn was dealt since it left, and has passed it by
+            return  # _deal has removed the cancelled waiter already
         queue.remove(one)
         if not queue:
             del self._lines[line]
@@ -65,8 +65,8 @@ class Turns:
             queue = self._lines.pop(line)
             one = queue.popleft()
             if queue:
-                self._lines[line] = queue  # behind all others
-            # Who was cancelled hears of it in the loop's next round, and stands here until then.
+                self._lines[line] = queue  # append it behind the other queues
+            # A cancelled waiter stays queued until the next iteration of the event loop.
             if not one.cancelled():
                 one.set_result(None)
                 return

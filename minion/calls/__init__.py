@@ -1,1 +1,1 @@
-"""`catena call`: one function in a process of its own."""
+"""`catena call`: one function in a process without the daemon's control."""

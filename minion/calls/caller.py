@@ -1,6 +1,7 @@
-"""A connection of `catena call` of its own, for a host whose daemon does not run.
+"""A connection of `catena call` to the master, for a host whose daemon does not run.
 
-Blocking, for one process that runs one job; it is welcomed as a "caller", which gets no jobs.
+It blocks and serves one process that runs one job. The master welcomes it as a "caller", which
+receives no jobs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from catena.core.errors import (
 from catena.core.job import JobProgress
 from catena.fileserver.remote import Request, one_by_one
 from catena.minion.link.master import link_config
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.transport import wire
 from catena.transport.agent import AgentLink, Connected, EnrolState, LinkEvent, Lost, Received
 from catena.transport.failures import error_of
@@ -61,19 +62,19 @@ _SECONDS = 60.0
 
 
 class CallerService:
-    """An `AgentService` (runtime) and a `ChunkSource` (fileserver) over an own connection.
+    """An `AgentService` (runtime) and a `ChunkSource` (fileserver) over a connection of its own.
 
     Args:
-        start: who this minion is and where its master is.
+        start: the minion's identity and the address of its master.
         boot_id: id of the running boot.
-        seconds: how long the connection may take.
+        seconds: how long connecting may take.
 
     Raises:
-        UnreachableError: the master is not there, or does not know this minion's key yet.
+        UnreachableError: the master does not answer, or has not accepted this minion's key.
         NotAllowedError: the master refuses this minion.
     """
 
-    def __init__(self, start: Start, boot_id: str, seconds: float = CONNECT_SECONDS) -> None:
+    def __init__(self, start: StartData, boot_id: str, seconds: float = CONNECT_SECONDS) -> None:
         self._start, self._boot_id = start, boot_id
         keys = load_or_create(start.settings.pki_dir)
         self._poller = zmq.Poller()
@@ -91,13 +92,13 @@ class CallerService:
     def pillar(
         self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
     ) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
-        """Return (pillar, errors) fresh from the master."""
+        """Return (pillar, errors), compiled by the master now."""
         message = PillarRequest(saltenv, pillarenv, dict(override))
         reply: PillarReply = self._ask("control", message, PillarReply, _PILLAR_SECONDS)
         return dict(reply.pillar), reply.errors
 
     def manifest(self, saltenv: str) -> ManifestReply:
-        """Return what the master has for this minion in *saltenv*."""
+        """Return the master's file list for this minion in *saltenv*."""
         reply: ManifestReply = self._ask("bulk", ManifestRequest(saltenv), ManifestReply)
         return reply
 
@@ -112,7 +113,7 @@ class CallerService:
         return reply
 
     def pipelined(self, requests: Sequence[Request], window: int) -> Iterable[Any]:
-        """Return the answers in the order asked, one after the other."""
+        """Return the answers in the order of the requests, which are sent one after the other."""
         return one_by_one(self, requests)
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
@@ -125,39 +126,39 @@ class CallerService:
         self.fire(tag, data)
 
     def settle(self) -> None:
-        """Do nothing: each event was waited for."""
+        """Do nothing: `fire` has waited for each event."""
 
     def progress(self, progress: JobProgress) -> None:
-        """Tell nobody: the master knows no such job."""
+        """Drop the progress: the master knows no such job."""
 
     def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
-        """Send nothing: the master knows no such job."""
+        """Drop the output: the master knows no such job."""
         return True
 
     def grains(self, grains: Mapping[str, Any]) -> bool:
-        """Keep nothing: there is no daemon that could."""
+        """Return False: without a daemon nothing stores grains."""
         return False
 
     def running(self) -> List[Dict[str, Any]]:
-        """Return no jobs."""
+        """Return an empty list: there are no jobs without a daemon."""
         return []
 
     def signal(self, jid: str, signal: int) -> str:
-        """Say that there is no such job."""
+        """Return a sentence that there is no such job."""
         return f"no job {jid} runs here"
 
     def moving(self) -> ContextManager[Callable[[], None]]:
-        """Refuse: a copy of this process can't use its connection.
+        """Raise, because a copy of this process cannot use its connection.
 
         Raises:
             InvalidStateError: always; the message says what to do.
         """
         raise InvalidStateError(
-            "chains of a transactional system run in jobs of the agent; start them by the master"
+            "chains of a transactional system run in jobs of the agent; start them on the master"
         )
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._link.close()
 
     def _connect(self, end: float) -> None:
@@ -165,14 +166,14 @@ class CallerService:
             if time.monotonic() > end:
                 raise UnreachableError(
                     f"master {self._start.settings.master}: {self._state}; "
-                    "without a master: catena call --local"
+                    "to run without a master: catena call --local"
                 )
             self._turn(end)
 
     def _ask(self, socket: str, message: Any, kind: Type[Any], seconds: float = _SECONDS) -> Any:
         msg_id, end, sent = wire.new_id(), time.monotonic() + seconds, False
         while time.monotonic() < end:
-            # False while the bulk socket connects, or after a connection broke: asked again then.
+            # False while the bulk socket connects and after a broken connection; send again then.
             sent = sent or self._link.send(socket, message, wire.ZERO, msg_id)
             self._turn(end if sent else min(end, time.monotonic() + 0.02))
             answer = self._answers.pop(msg_id, None)

@@ -1,8 +1,8 @@
-"""`catena call`: one function in this process, on this host.
+"""`catena call`: run one function in this process, on this host.
 
-With a master, files and pillar come through the running daemon, or over an own connection where
-none runs; with --local (or `file_client: local`, or no master) from local roots. A state run takes
-its place in the daemon's line, so that it never runs beside another one.
+With a master, files and pillar come through the running daemon, or over a separate connection if
+none runs. With --local (or `file_client: local`, or no master) they come from local roots. A state
+run is queued in the daemon, so that it never runs at the same time as another one.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from catena.core.errors import CatenaError, NotAllowedError, UnreachableError
 from catena.core.files import private_folder
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
-from catena.core.job import JobSpec
+from catena.core.job import FunctionCall, JobSpec
 from catena.core.marks import QUEUED
-from catena.core.records import encode
 from catena.fileserver.roots import RootsClient
 from catena.minion.start import configure
-from catena.minion.start.blob import SOCKET, Start
+from catena.minion.start.blob import SOCKET, StartData
 from catena.minion.start.place import collect_grains, place_of
 from catena.pillar.compile import compile_pillar, settings_of
-from catena.runtime.executor import Outcome, execute
+from catena.runtime.executor import FinishedJob, execute
 from catena.runtime.garbage import look_seldom
 from catena.runtime.host import After, AfterKind
 from catena.runtime.results import NO_LIMIT
-from catena.runtime.session import Session, local_session, remote_session
+from catena.runtime.session import JobSession, local_session, remote_session
 
 if TYPE_CHECKING:
     from catena.transport.local import LocalClient
 
-#: Salt's places, where a configuration names none.
+#: Salt's default roots, if the configuration names none.
 FILE_ROOTS = {"base": ["/srv/salt"]}
 PILLAR_ROOTS = {"base": ["/srv/pillar"]}
-#: From the return to a reboot, so that the answer can be printed.
+#: Seconds between the return and a reboot, so that the answer can be printed.
 _PRINT_SECONDS = 2.0
 
 _NOTHING: Mapping[str, Any] = {}
@@ -51,11 +50,11 @@ Watch = Callable[[str, Dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class _Call:
-    """One call, with everything that was found out about it."""
+    """A call with the data found about it."""
 
-    start: Start
+    start: StartData
     spec: JobSpec
-    #: Talks to the running daemon; None where none runs or none is wanted.
+    #: Connection to the running daemon; None if none runs or none is wanted.
     daemon: Optional[LocalClient]
 
 
@@ -69,22 +68,22 @@ def call(
     file_root: Optional[str] = None,
     pillar_root: Optional[str] = None,
     watch: Optional[Watch] = None,
-) -> Outcome:
-    """Run *fun* on this host and return what it came to; `raised`: its value is an error's text.
+) -> FinishedJob:
+    """Run *fun* on this host and return its outcome; with `raised`, its value is an error text.
 
     Args:
         config_dir: folder of the minion's configuration; a missing file counts as empty.
         fun: name of the function.
         args: positional arguments, typed.
         kwargs: keyword arguments, typed.
-        local: without a master.
-        file_root: states of `local`, instead of the configuration's.
-        pillar_root: pillar of `local`, instead of the configuration's.
-        watch: told of each step (kind, data), for a live view; local only.
+        local: run without a master.
+        file_root: states for `local`, instead of the configured ones.
+        pillar_root: pillar for `local`, instead of the configured one.
+        watch: called with each step (kind, data), for a live view; only with `local`.
 
     Raises:
-        ConfigError: the configuration can't be used.
-        UnreachableError: there is a master, and it could not be reached.
+        ConfigError: the configuration cannot be used.
+        UnreachableError: the master could not be reached.
     """
     look_seldom()
     configured = configure.read(config_dir)
@@ -105,13 +104,13 @@ def call(
 
 
 def local_session_of(
-    start: Start,
+    start: StartData,
     spec: JobSpec,
     file_roots: Mapping[str, List[str]],
     pillar_roots: Mapping[str, List[str]],
     watch: Optional[Watch] = None,
-) -> Session:
-    """Return a session whose files and pillar come from folders of this host."""
+) -> JobSession:
+    """Return a session with files and pillar from folders of this host."""
     settings = start.settings
 
     def pillar(
@@ -121,7 +120,7 @@ def local_session_of(
         chosen = settings_of(settings, env, settings.state_top)
         context = session.context.with_(files=RootsClient(_paths(pillar_roots)), pillar={})
         result = compile_pillar(context, chosen, override, visible)
-        # Who calls this may read the files, so the excerpts may be shown.
+        # The calling user may read the files, so the error's excerpts may be shown.
         return result.pillar, result.details or result.errors
 
     files = RootsClient(_paths(file_roots))
@@ -136,17 +135,9 @@ def _spec(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
     clock = SystemClock()
     jid = JidFactory(clock.now)()
     issued = clock.now().timestamp()
-    return JobSpec(
-        jid,
-        fun,
-        # As they would come from a master.
-        tuple(encode(args)),
-        encode(kwargs),
-        user=_user(),
-        issued=issued,
-        # Nothing of an answer is sent: it is printed here, whole.
-        output_limit=NO_LIMIT,
-    )
+    call = FunctionCall(fun, tuple(args), dict(kwargs))
+    # The answer is not sent but printed here, so it has no limit.
+    return JobSpec.asked_here(jid, call, _user(), issued, output_limit=NO_LIMIT)
 
 
 def _user() -> str:
@@ -168,11 +159,11 @@ def _paths(roots: Mapping[str, List[str]]) -> Dict[str, List[Path]]:
     return {env: [Path(folder) for folder in folders] for env, folders in roots.items()}
 
 
-def _daemon(start: Start) -> Optional[LocalClient]:
+def _daemon(start: StartData) -> Optional[LocalClient]:
     """Return a client of the running daemon, or None."""
     if not (start.run_dir / SOCKET).exists():
         return None
-    # Imported here, as below: where no daemon runs nothing needs to speak to one.
+    # Imported here, as below: it is not needed where no daemon runs.
     from catena.transport.local import LocalClient
     from catena.transport.messages import ClientRequest
 
@@ -185,7 +176,7 @@ def _daemon(start: Start) -> Optional[LocalClient]:
     return client
 
 
-def _remote(start: Start, spec: JobSpec, through_daemon: bool) -> Outcome:
+def _remote(start: StartData, spec: JobSpec, through_daemon: bool) -> FinishedJob:
     """Run *spec* with the master's files and pillar."""
     from catena.fileserver.remote import CachingClient
 
@@ -208,7 +199,7 @@ def _remote(start: Start, spec: JobSpec, through_daemon: bool) -> Outcome:
 
 @contextmanager
 def _turn(call: _Call) -> Iterator[None]:
-    """Hold this minion's place for one state run; other functions need none."""
+    """Hold this minion's slot for state runs if *call* needs it; other functions need none."""
     if call.spec.fun not in QUEUED or call.spec.kwargs.get("concurrent") is True:
         yield
     elif call.daemon is None:
@@ -217,9 +208,9 @@ def _turn(call: _Call) -> Iterator[None]:
     else:
         from catena.transport.messages import ClientRequest
 
-        # The place is ours until this connection ends.
+        # The daemon reserves the slot until this connection ends.
         for item in call.daemon.stream(ClientRequest("line", {})):
-            sys.stderr.write(f"waits behind {item['position']} other state runs\n")
+            sys.stderr.write(f"queued behind {item['position']} other state runs\n")
         yield
 
 
@@ -233,8 +224,8 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _afterwards(outcome: Outcome, daemon: Optional[LocalClient]) -> None:
-    """Do what a chunk asked for at its end (or take it back), now that its return is ours."""
+def _afterwards(outcome: FinishedJob, daemon: Optional[LocalClient]) -> None:
+    """Carry out (or withdraw) what a chunk requested for its end, now that its return is safe."""
     after = outcome.after
     if after is not None and after.kind is AfterKind.reboot:
         _reboot_soon(after)
@@ -245,7 +236,7 @@ def _afterwards(outcome: Outcome, daemon: Optional[LocalClient]) -> None:
         try:
             daemon.request(ClientRequest(verb, {"chain_id": after.chain_id}), 5.0)
         except CatenaError as error:
-            sys.stderr.write(f"the agent could not be told ({verb}): {error}\n")
+            sys.stderr.write(f"cannot notify the agent ({verb}): {error}\n")
     if daemon is not None:
         daemon.close()
 

@@ -1,1 +1,1 @@
-"""Jobs from the order to the return that the master has."""
+"""Jobs, from the order until the master has stored the return."""

@@ -1,4 +1,4 @@
-"""What becomes of a job when the agent starts and when a process ends. Pure decisions."""
+"""Decisions at the agent's start and at the end of a job's process, without side effects."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from typing import Optional
 
 from catena.core.frozen import dataclass
 
-#: How often a job begins whose process died: one that never claimed it, or a resumable one (its
-#: journal knows which actions ended). Any other job begins once.
+#: Maximum number of starts of a job whose processes died before they claimed it, and of a
+#: resumable job (its journal knows which actions have ended). Any other job starts once.
 ATTEMPTS = 3
-#: Bytes that a job may print past its functions' own capture before it is killed, at least.
+#: Minimum limit in bytes of output that a job may print besides its functions' captured output.
 OUTPUT_FLOOR = 1024 * 1024
 
 
 class Next(Enum):
-    """What is to be done with a job."""
+    """What to do with a job."""
 
-    forget = "forget"  #: the master has its return
-    take_return = "take_return"  #: its return is in its folder and not durable
+    forget = "forget"  #: the master has stored its return
+    take_return = "take_return"  #: its return is in its folder, but not durable
     report_return = "report_return"  #: its return is in the log
     queue = "queue"  #: it has not begun
     queue_first = "queue_first"  #: it begins again, before all others
-    attach = "attach"  #: the process that claimed it works on
+    attach = "attach"  #: the process that claimed it is still running
     postpone = "postpone"  #: it needs disk space, or the master
-    killed = "killed"  #: it was killed: it returns the reason
+    killed = "killed"  #: it was killed; its return gives the reason
     died = "died"  #: its process ended without a return
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """What an earlier agent process left of a job."""
+    """State of a job that an earlier agent process left."""
 
     #: Whether the master has stored its return.
     seen: bool = False
     has_return: bool = False
     has_logged_return: bool = False
     postponed: bool = False
-    #: Whether a process may have begun with it.
+    #: Whether a process may have begun the job.
     begun: bool = False
-    #: Whether the claim of a process can be read, and whether that process is alive.
+    #: Whether a process's claim is readable, and whether that process is alive.
     claimed: bool = False
     alive: bool = False
     resumable: bool = False
-    #: Whether the log alone knows the job: it has no folder.
+    #: Whether the job is only in the log and has no folder.
     is_logged_only: bool = False
 
 
 def recovered(left: Leftover) -> Next:
-    """Return what to do at the agent's start with what an earlier one left."""
+    """Return what to do at the agent's start with a job left by an earlier process."""
     if left.seen:
         return Next.forget
     if left.has_return:
@@ -60,14 +60,14 @@ def recovered(left: Leftover) -> Next:
     if not left.begun:
         return Next.queue
     if not left.claimed and left.resumable and left.is_logged_only:
-        # Its journal knows more; it is read once the disk takes the job's folder.
+        # Its journal tells more, but needs the job's folder, for which the disk is full now.
         return Next.queue_first
     return Next.attach if left.alive else Next.died
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is known of a job whose process ended without a return."""
+    """Facts about a job whose process ended without a return."""
 
     #: Whether another process has claimed the job and is alive.
     claimed_elsewhere: bool = False
@@ -76,14 +76,14 @@ class Ended:
     claimed: bool = False
     #: Whether the process gave the job back, or the disk has no space for it.
     hindered: bool = False
-    #: How many of its processes ended before they claimed it, without this one.
+    #: Number of earlier processes that ended before they claimed the job.
     unclaimed: int = 0
 
 
 def after_end(ended: Ended) -> Next:
     """Return what to do with a job whose process ended without a return."""
     if ended.claimed_elsewhere:
-        # Two processes were forked around a restart of the agent; the other one works on.
+        # A restart of the agent led to two processes; the other one has the job.
         return Next.attach
     if ended.killed:
         return Next.killed
@@ -95,18 +95,18 @@ def after_end(ended: Ended) -> Next:
 
 
 def goes_on(resumable: bool, claimed: bool, attempts: int) -> bool:
-    """Return whether a job whose process died begins again, at what its journal says."""
+    """Return whether a job whose process died continues from its journal."""
     return claimed and resumable and attempts + 1 < ATTEMPTS
 
 
 def is_too_late(begin_by: Optional[float], not_after: float, now: float, wall: float) -> bool:
-    """Return whether a job may not start any more.
+    """Return whether it is too late to start a job.
 
     Args:
         begin_by: its latest start on the monotonic clock of this boot, if there is one.
-        not_after: the latest start that its order names, seconds since the epoch; 0.0: none.
+        not_after: the latest start in its order, seconds since the epoch; 0.0: none.
         now: monotonic.
-        wall: seconds since the epoch; of an earlier boot there is no other clock.
+        wall: seconds since the epoch, the only clock that is valid across boots.
     """
     if begin_by is not None:
         return now > begin_by
@@ -114,7 +114,7 @@ def is_too_late(begin_by: Optional[float], not_after: float, now: float, wall: f
 
 
 def excess(age: float, deadline: float, printed: int, limit: int) -> str:
-    """Return why a running job is to be killed; "": it keeps to its limits."""
+    """Return why a running job must be killed; "" if it is within its limits."""
     if age > deadline:
         return f"killed: not done after {deadline:.0f} seconds"
     if printed > max(limit, OUTPUT_FLOOR):

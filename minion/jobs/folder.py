@@ -1,22 +1,22 @@
-"""Jobs on disk: one folder per jid, from the order's receipt until the master has its return.
+"""Jobs on disk: one folder per jid, from the receipt of the order until its return is stored.
 
     cache_dir/jobs/<jid>/
-        spec       the order and its place in line (MessagePack)
-        process    the worker's pid, start time and boot (JSON), made by the worker itself, once
-        output     what the worker and its children printed past the capture of functions
-        aside      what the agent must do and know beside the return (JSON), there before it
-        return     the outcome: body of a JobReturned as it travels, under a seal
+        spec       the order and its number of receipt (MessagePack)
+        process    pid, start time and boot of the job process (JSON), created once by that process
+        output     output of the job process and its children that no function captured
+        aside      what the agent needs in addition to the return (JSON), written before it
+        return     the outcome: body of a JobReturned, sealed
 
-A job whose folder holds `return` is the outbox's; the folder goes when the master has stored it.
-`process` is a symbolic link, whose name and text come into being in one step: only one worker can
-ever claim an attempt, whoever started it.
+A folder with a `return` belongs to the outbox; it is removed when the master has stored the
+return. `process` is a symbolic link, which is created with its text in one step. So only one
+process can claim an attempt, whoever started it.
 
-Processes come and go over these files, and none of them waits for the disk. What must outlive a
-power cut is in the daemon's log too (`log`), durable before it is confirmed or told; from there
-`JobStore.scan` mends the folders.
+Processes exchange these files without waiting for the disk. What must survive a power failure is
+also in the daemon's log (`log`), durable before it is confirmed or reported; `JobStore.scan`
+repairs the folders from the log.
 
-A job that a process has from the daemon itself, by their line (`lines`), has no folder as long as
-both live: the first that meets the other's end makes one.
+A job that the daemon sends to a warm process over their socket pair (`lines`) has no folder while
+both live. The first of them that sees the other's end creates one.
 """
 
 from __future__ import annotations
@@ -45,70 +45,70 @@ from catena.minion.records.sealed import SEAL_BYTES, seal, unseal
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
-#: Largest order; a frame on the control socket is smaller anyway.
+#: Maximum bytes of an order; a frame on the control socket is smaller anyway.
 SPEC_LIMIT = 2 * 1024 * 1024
-#: What an outcome may need beside the value, whose own limit the order gives.
+#: Bytes that an outcome may need in addition to its value, which the order limits.
 RETURN_SLACK = 1024 * 1024
-#: What a chain's job needs at least to begin.
+#: Minimum free bytes for a chain's job to begin.
 ROOM_BYTES = 64 * 1024
-#: What a folder may hold, in the order of removal: one without an order is none.
+#: Files of a folder in the order of their removal. Without an order, a folder is ignored.
 _NAMES = ("return", "aside", "output", "process", "postponed", "spec")
 
 
 class JobFolderError(CatenaError):
-    """A job's folder can't be read."""
+    """A job's folder cannot be read."""
 
 
 @dataclass(frozen=True)
 class StoredSpec:
-    """An order with its place in line."""
+    """An order with its number of receipt."""
 
     spec: JobSpec
-    #: Counts up over all orders of this minion.
+    #: Counts all orders of this minion.
     received: int
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Which process works on a job."""
+    """The process that works on a job."""
 
     process: ProcessRef
-    #: systemd scope that it lives in; "" without.
+    #: The process's systemd scope; "" if it has none.
     scope: str = ""
-    #: When it took the job, monotonic; it may have run others before. 0.0: it began with it.
+    #: Monotonic time at which it took the job; 0.0: at its start (it ran no job before).
     since: float = 0.0
 
 
 @dataclass(frozen=True)
-class Aside:
-    """What a worker leaves behind beside its return."""
+class ReturnExtras:
+    """What a job process leaves in addition to its return."""
 
-    #: What must be done once the return is safe (`runtime.host.After` as data); {}: nothing.
+    #: What to do once the return is safe (`runtime.host.After` as data); {}: nothing.
     after: Dict[str, Any] = field(default_factory=dict)
-    #: Chain that has begun on this host and not ended, after this job; 0: none.
+    #: Chain that has begun on this host and not ended after this job; 0: none.
     open_chain: int = 0
-    #: What mgractionchains.get_pending_resume says after this job.
+    #: Result of mgractionchains.get_pending_resume after this job.
     pending_resume: Dict[str, Any] = field(default_factory=dict)
 
 
-#: Most workers leave nothing.
-_NOTHING_ASIDE = Aside()
+#: The usual case.
+_NOTHING_ASIDE = ReturnExtras()
 
 
 class JobFolder:
-    """One job's files. Nothing is kept in memory."""
+    """Access to one job's files; it caches nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def jid(self) -> str:
-        """The job's id."""
+        """Return the job's id."""
         return self.path.name
 
     @property
     def output(self) -> Path:
-        """Where the worker's stdout and stderr go."""
+        """Return the file for the process's stdout and stderr."""
         return self.path / "output"
 
     def read_spec(self) -> StoredSpec:
@@ -124,12 +124,12 @@ class JobFolder:
             raise JobFolderError(f"{path}: {error}") from None
 
     def place(self, order: bytes) -> None:
-        """Make the folder with its order (a packed `StoredSpec`).
+        """Create the folder with its order (a packed `StoredSpec`).
 
-        Half an order is mended from the log: no second name is needed.
+        The file is not renamed into place: the log repairs an order that was written only in part.
 
         Raises:
-            OSError: there is no room; `remove` leaves nothing.
+            OSError: the disk is full; `remove` cleans up.
         """
         self.make()
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -140,12 +140,12 @@ class JobFolder:
             os.close(handle)
 
     def make(self) -> None:
-        """Make the folder, where it is not there."""
+        """Create the folder if it does not exist."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.path, 0o700)  # noqa: PTH102  # no Path needed
 
     def claim(self, claim: Claim) -> bool:
-        """Take the job for one process; False when another one has it."""
+        """Claim the job for a process; return False if another process has claimed it."""
         text = json.dumps(records.encode(claim))
         try:
             os.symlink(text, self.path / "process")  # noqa: PTH211  # Path has it the other way
@@ -154,14 +154,14 @@ class JobFolder:
         return True
 
     def is_claimed(self) -> bool:
-        """Return whether a process took the job, living or dead."""
+        """Return whether a process, alive or dead, has claimed the job."""
         return os.path.lexists(self.path / "process")
 
     def claimed_by(self) -> Optional[Claim]:
-        """Return who has the job, or None.
+        """Return the claim on the job, or None.
 
         Raises:
-            JobFolderError: its name is no claim.
+            JobFolderError: the claim cannot be parsed.
         """
         try:
             data = json.loads(os.readlink(self.path / "process"))  # noqa: PTH115  # no Path of it
@@ -172,36 +172,36 @@ class JobFolder:
             raise JobFolderError(f"{self.path}/process: {error}") from None
 
     def attempts(self) -> int:
-        """Return how many claims were given up."""
+        """Return the number of released claims."""
         return len(list(self.path.glob("process.*")))
 
     def release(self) -> None:
-        """Give up the claim of a dead worker, so that the job can be run again."""
+        """Release the claim of a dead process, so that the job can run again."""
         target = self.path / f"process.{self.attempts() + 1}"
         (self.path / "process").rename(target)
         self._sync()
 
     def give_back(self) -> None:
-        """Let another process take the job later: this one met what passes (see `executor`)."""
+        """Postpone the job: this process met a temporary obstacle (see `executor`)."""
         if self.is_claimed():
             (self.path / "process").rename(self.path / "postponed")
             self._sync()
 
     def _sync(self) -> None:
-        """Make what this folder names durable."""
+        """Make the names in this folder durable."""
         sync_folder(self.path)
         sync_folder(self.path.parent)
 
     def is_postponed(self) -> bool:
-        """Return whether a process gave the job back."""
+        """Return whether a process has postponed the job."""
         return os.path.lexists(self.path / "postponed")
 
     def take_up(self) -> None:
-        """Begin a job that was given back, for the count."""
+        """Start a postponed job; this counts as an attempt."""
         (self.path / "postponed").unlink(missing_ok=True)
 
     def has_room(self, size: int = ROOM_BYTES) -> bool:
-        """Return whether the disk takes *size* bytes more, and this folder."""
+        """Return whether the disk has space for this folder and *size* more bytes."""
         probe = self.path / ".room"
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -213,24 +213,24 @@ class JobFolder:
                 os.close(handle)
                 probe.unlink()
         except OSError as error:
-            # Any other fault of the disk is the job's to report.
+            # The job itself reports any other disk error.
             return not no_room(error)
         return True
 
     def hindrance(self) -> str:
-        """Return what holds up a job that is put off, in words."""
+        """Return a description of what holds up a postponed job."""
         full = not self.has_room()
         return "the disk is full" if full else "the disk was full, or the master is away"
 
-    def finish(self, body: bytes, aside: Aside = _NOTHING_ASIDE) -> bool:
-        """Leave the outcome here; False when there is one already: the first one counts.
+    def finish(self, body: bytes, aside: ReturnExtras = _NOTHING_ASIDE) -> bool:
+        """Store the outcome; return False if there is one already, which stays.
 
         Args:
             body: `wire.pack_body(JobReturned(...))`.
-            aside: what belongs to it.
+            aside: the additional data.
 
         Raises:
-            OSError: there is no room; nothing is left.
+            OSError: the disk is full; nothing is stored.
         """
         if self.has_return():
             return False
@@ -240,20 +240,20 @@ class JobFolder:
         return True
 
     def write(self, name: str, data: bytes) -> None:
-        """Make a file that is wholly there or not at all, as long as the power stays."""
+        """Write a file atomically, but not durably: a power failure may tear it."""
         write_whole(self.path / name, data)
 
     def has_return(self) -> bool:
-        """Return whether the outcome is there."""
+        """Return whether the outcome is stored."""
         return self.return_path.exists()
 
     @property
     def return_path(self) -> Path:
-        """File of the outcome, sealed: its body begins after SEAL_BYTES."""
+        """Return the sealed file of the outcome; its body begins after SEAL_BYTES."""
         return self.path / "return"
 
     def read_return(self, limit: int) -> JobReturn:
-        """Return the outcome of at most *limit* bytes.
+        """Return the outcome, of at most *limit* bytes.
 
         Raises:
             JobFolderError: there is none, or it is damaged or too large.
@@ -265,23 +265,23 @@ class JobFolder:
             raise JobFolderError(f"{self.return_path}: {error}") from None
         return message.ret
 
-    def read_aside(self) -> Aside:
-        """Return what belongs to the outcome; nothing where there is no file, or a damaged one."""
+    def read_aside(self) -> ReturnExtras:
+        """Return the additional data of the outcome; empty if the file is missing or damaged."""
         try:
             return unpacked_aside(read_limited(self.path / "aside", RETURN_SLACK))
         except (CatenaError, OSError):
-            return Aside()
+            return ReturnExtras()
 
     def output_size(self) -> int:
-        """Return how much the worker printed, in bytes."""
+        """Return the size of the uncaptured output in bytes."""
         return size_of(self.output)
 
     def output_tail(self, size: int = 2048) -> str:
-        """Return the last *size* bytes of what the worker printed."""
+        """Return the last *size* bytes of the uncaptured output."""
         return tail_of(self.output, size)
 
     def remove(self) -> None:
-        """Remove the folder. What could not be removed is found again at the next start."""
+        """Remove the folder. Files that cannot be removed are found again at the next start."""
         try:
             for name in _NAMES:
                 unlink(self.path / name)
@@ -290,7 +290,7 @@ class JobFolder:
             except FileNotFoundError:
                 return
             except OSError:
-                # What was given up: claims of other attempts, a file that was never renamed.
+                # Released claims of other attempts, and files that were never renamed.
                 for path in self.path.iterdir():
                     path.unlink()
                 self.path.rmdir()
@@ -299,7 +299,7 @@ class JobFolder:
 
 
 def unlink(path: Path) -> None:
-    """Remove a file that most likely is there."""
+    """Remove a file that probably exists."""
     try:
         os.unlink(path)  # noqa: PTH108  # no question first
     except FileNotFoundError:
@@ -307,20 +307,20 @@ def unlink(path: Path) -> None:
 
 
 def unpacked_order(order: bytes) -> StoredSpec:
-    """Return an order as it lies in a folder, in the log, or comes by a line.
+    """Return an order as stored in a folder or the log, or as sent over a socket.
 
     Raises:
-        CatenaError: it is none.
+        CatenaError: *order* is invalid.
     """
     return records.decode(StoredSpec, _unpacked(order, SPEC_LIMIT))
 
 
-def unpacked_aside(data: bytes) -> Aside:
-    """Return what belongs to an outcome, as it lies beside it; nothing where it is damaged."""
+def unpacked_aside(data: bytes) -> ReturnExtras:
+    """Return the additional data of an outcome; empty if it is damaged."""
     try:
-        return records.decode(Aside, json.loads(data))
+        return records.decode(ReturnExtras, json.loads(data))
     except (ValueError, CatenaError):
-        return Aside()
+        return ReturnExtras()
 
 
 def _unpacked(body: bytes, limit: int) -> Any:
@@ -328,5 +328,5 @@ def _unpacked(body: bytes, limit: int) -> Any:
 
 
 def job_folder(cache_dir: Path, jid: str) -> JobFolder:
-    """Return the folder of *jid*, whether it exists or not; for who has no `JobStore`."""
+    """Return the folder of *jid*, which need not exist, for code without a `JobStore`."""
     return JobFolder(cache_dir / "jobs" / ids.jid(jid))

@@ -1,8 +1,8 @@
-"""What a job asked for after its return: a reboot of the host, or a restart of the agent.
+"""What a job requested for after its return: a reboot of the host, or a restart of the agent.
 
-Done when the master has stored the return, or a few seconds after it could not be reached: the
-return is durable here either way. The runtime knows from its own journal what was promised, so a
-daemon that dies before it acts finds the promise at its next start (`Start.pending_after`).
+It is done when the master has stored the return, or some seconds later without that; the return is
+durable on this host in any case. The runtime records a request in its journal, so a daemon that
+dies before it acts finds the request at its next start (`Start.pending_after`).
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
 from catena.minion.log import Log
 
-#: How long the master has to store the return before the reboot goes on without its word.
+#: Seconds for which a reboot waits for the master to store the return.
 AWAIT_STORED_SECONDS = 5.0
-#: A reboot is ordered this often before it has failed.
+#: Maximum number of attempts to reboot.
 ORDERS = 2
 
 
 @dataclass
 class Promise:
-    """One thing that has to be done."""
+    """A request that has to be carried out."""
 
     #: "reboot" or "restart_agent".
     kind: str
     command: List[str]
     delay_seconds: float
-    #: When it is done at the latest, stored or not, delay included.
+    #: Latest time to act, stored or not, including the requested delay.
     due: float
     orders: int = 0
-    #: Chain that asked for it; 0: none.
+    #: Chain that made the request; 0: none.
     chain: int = 0
 
 
 class Commands:
-    """Starts commands of this host and collects what they came to."""
+    """Starts commands of this host and collects their exit codes."""
 
     def __init__(self) -> None:
         self._children: List[int] = []
@@ -46,12 +46,12 @@ class Commands:
         """Start *command*.
 
         Raises:
-            OSError: there is no such program, or no process can be made.
+            OSError: the program does not exist, or no process can be created.
         """
         self._children.append(spawn(list(command)))
 
     def failures(self) -> List[int]:
-        """Return, once, the exit codes of commands that have failed since."""
+        """Return, once, the exit codes of commands that have failed since the last call."""
         codes: List[int] = []
         for pid in list(self._children):
             done, status = os.waitpid(pid, os.WNOHANG)
@@ -63,15 +63,15 @@ class Commands:
 
 
 class Afterwards:
-    """Keeps promises; at most one per job.
+    """Carries out requests; at most one per job.
 
     Args:
         boot_id: id of the running boot.
         session: id of this agent process.
-        deadline_seconds: a reboot that has not happened by then is ordered once more.
+        deadline_seconds: time after which a reboot that has not happened is requested again.
         restart: re-executes the agent; does not return.
         log: the agent's log.
-        commands: what the reboot is ordered by.
+        commands: runs the reboot command.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Afterwards:
         self._commands = commands or Commands()
 
     def promise(self, key: str, after: Mapping[str, Any], now: float, wait: float) -> None:
-        """Take on what `runtime.host.After` asks, unless it has happened already; or call it off.
+        """Add the request of a `runtime.host.After`, unless it has happened, or withdraw it.
 
         Args:
-            key: jid whose return goes first.
+            key: jid whose return is sent first.
             after: the record as data.
             now: monotonic seconds.
-            wait: how long the return may take to be stored.
+            wait: seconds to wait for the return to be stored.
         """
         kind, chain = str(after.get("kind", "")), int(after.get("chain_id", 0))
         if kind == "call_off":
@@ -105,7 +105,7 @@ class Afterwards:
             return
         if kind == "reboot" and after.get("boot_id", "") not in ("", self._boot_id):
             if not self._boot_id:
-                self._log.error(f"job {key}: no reboot follows: this agent knows no boot id")
+                self._log.error(f"job {key}: cannot reboot: the id of this boot is unknown")
             return
         if kind == "restart_agent" and after.get("session", "") not in ("", self._session):
             return
@@ -120,21 +120,21 @@ class Afterwards:
             if chain and promise.chain == chain:
                 del self._promises[key]
                 self._log.info(
-                    f"job {key}: {promise.kind} is called off, chain {chain} is given up"
+                    f"job {key}: {promise.kind} is cancelled: chain {chain} was given up"
                 )
 
     def awaits(self, chain: int) -> bool:
-        """Return whether something that *chain* asked for has still to be done."""
+        """Return whether a request of *chain* has still to be carried out."""
         return any(promise.chain == chain for promise in self._promises.values())
 
     def stored(self, key: str, now: float) -> None:
-        """The master has the return: no more waiting but the delay that was asked for."""
+        """Note that the master has stored the return: only the requested delay remains."""
         promise = self._promises.get(key)
         if promise is not None and promise.orders == 0:
             promise.due = min(promise.due, now + promise.delay_seconds)
 
     def service(self, now: float) -> None:
-        """Do what is due."""
+        """Carry out what is due."""
         for code in self._commands.failures():
             self._log.error(f"the reboot command ended with {code}")
         for key, promise in list(self._promises.items()):
@@ -151,7 +151,7 @@ class Afterwards:
                 self._order(key, promise, now)
 
     def next_due(self) -> Optional[float]:
-        """Return when `service` has something to do; None: nothing."""
+        """Return when `service` next has something to do; None: nothing."""
         return min((promise.due for promise in self._promises.values()), default=None)
 
     def _order(self, key: str, promise: Promise, now: float) -> None:
@@ -165,7 +165,7 @@ class Afterwards:
 
 
 def spawn(command: List[str]) -> int:
-    """Start *command* in its own session, reading and writing nothing; return its pid."""
+    """Start *command* in its own session, with stdin and stdout on /dev/null; return its pid."""
     quiet = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

@@ -1,78 +1,81 @@
-"""Functions that the daemon answers itself: read-only, instant, no process (design §4).
+"""Functions that the daemon runs itself: read-only, instant, without a process (design §4).
 
-A literal table, so that nothing must be imported to know that a function is not in it. A custom
-module of the same name (`_modules/test.py`) wins over it, as over every built-in.
+The table is literal, so that nothing has to be imported to look up a function. A custom module of
+the same name (`_modules/test.py`) takes precedence, as over every built-in.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import signal
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Match, Optional, Protocol
 
 import catena
-from catena.core.chain_calls import RESUME
+from catena.core.chain_calls import RESUME, RESUME_FILE, TAKEN
 from catena.core.errors import CatenaError
 from catena.core.files import AnyPath
 from catena.core.job import JobReturn, JobSpec
-from catena.core.run_ref import RunRef, not_here
+from catena.core.patterns import lazy_pattern
 
-_COUNTED = re.compile(r"takes (\d+) positional arguments? but (\d+) were given")
+_COUNTED = lazy_pattern(r"takes (\d+) positional arguments? but (\d+) were given")
 
 
-class Jobs(Protocol):
-    """What these functions may ask of the daemon."""
+class RunningJobs(Protocol):
+    """What these functions may ask the daemon."""
 
     def describe(self) -> List[Dict[str, Any]]:
-        """Return running and waiting jobs."""
+        """Return running and queued jobs."""
 
     def signal(self, jid: str, number: int) -> str:
-        """Signal a job."""
+        """Send a signal to a job."""
 
 
-def _ping(_jobs: Jobs) -> bool:
+def _ping(_jobs: RunningJobs) -> bool:
     return True
 
 
-def _version(_jobs: Jobs) -> str:
+def _version(_jobs: RunningJobs) -> str:
     return catena.__version__
 
 
-def _running(jobs: Jobs) -> List[Dict[str, Any]]:
+def _running(jobs: RunningJobs) -> List[Dict[str, Any]]:
     return jobs.describe()
 
 
-def _find_job(jobs: Jobs, jid: Any) -> Dict[str, Any]:
+def _find_job(jobs: RunningJobs, jid: Any) -> Dict[str, Any]:
     return next((job for job in jobs.describe() if job["jid"] == str(jid)), {})
 
 
-def _is_running(jobs: Jobs, fun: str) -> List[Dict[str, Any]]:
+def _is_running(jobs: RunningJobs, fun: str) -> List[Dict[str, Any]]:
     from fnmatch import fnmatchcase
 
     return [job for job in jobs.describe() if fnmatchcase(job["fun"], fun)]
 
 
-def _signal_job(jobs: Jobs, jid: Any, sig: int) -> str:
+def _signal_job(jobs: RunningJobs, jid: Any, sig: int) -> str:
     return jobs.signal(str(jid), int(sig))
 
 
-def _term_job(jobs: Jobs, jid: Any) -> str:
+def _term_job(jobs: RunningJobs, jid: Any) -> str:
     return jobs.signal(str(jid), signal.SIGTERM)
 
 
-def _kill_job(jobs: Jobs, jid: Any) -> str:
+def _kill_job(jobs: RunningJobs, jid: Any) -> str:
     return jobs.signal(str(jid), signal.SIGKILL)
 
 
 def _nothing_waits(
-    _jobs: Jobs, actionchain_id: Optional[int] = None, epoch: Optional[int] = None
+    _jobs: RunningJobs, actionchain_id: Optional[int] = None, epoch: Optional[int] = None
 ) -> Dict[str, Any]:
-    return not_here(RunRef(int(actionchain_id), epoch)) if actionchain_id else {}
+    if not actionchain_id:
+        return {}
+    from catena.core.run_ref import RunRef, not_here
+
+    return not_here(RunRef(int(actionchain_id), epoch))
 
 
-#: Name -> what answers it.
+#: Name -> function.
 INLINE: Mapping[str, Callable[..., Any]] = {
     "test.ping": _ping,
     "test.version": _version,
@@ -83,14 +86,14 @@ INLINE: Mapping[str, Callable[..., Any]] = {
     "saltutil.term_job": _term_job,
     "saltutil.kill_job": _kill_job,
 }
-#: Same, with what is inline only where nothing waits (`chainless`).
+#: Also functions that are inline only if no chain waits (`chainless`).
 _ANSWERS: Mapping[str, Callable[..., Any]] = {**INLINE, RESUME: _nothing_waits}
-#: The outputs that answers ask for, where it is not the plain one.
+#: Name -> outputter, if it is not the default.
 _OUTS: Mapping[str, str] = {RESUME: "highstate"}
 
 
 def is_inline(fun: str, cache_dir: Path) -> bool:
-    """Return whether the daemon answers *fun* itself."""
+    """Return whether the daemon runs *fun* itself."""
     if fun not in _ANSWERS:
         return False
     module = fun.partition(".")[0]
@@ -98,10 +101,10 @@ def is_inline(fun: str, cache_dir: Path) -> bool:
 
 
 def chainless(conf_dir: AnyPath, cache_dir: AnyPath) -> bool:
-    """Return whether nothing of a chain lies on this host: there is nothing to resume.
+    """Return whether this host has no files of chains, so there is nothing to resume.
 
-    Most agents that come up are told to resume all the same; a job for each would start the
-    template, which is larger than the agent.
+    Most starting agents are told to resume nevertheless. A job for each would start the template,
+    which is larger than the agent.
     """
     try:
         kept = os.listdir(f"{cache_dir}/chains")  # noqa: PTH208  # asked after each job: no Path
@@ -111,13 +114,13 @@ def chainless(conf_dir: AnyPath, cache_dir: AnyPath) -> bool:
 
 
 def resume_file(conf_dir: AnyPath) -> bool:
-    """Return whether a chain has left word that it goes on after a boundary."""
-    path = f"{conf_dir}/minion.d/_mgractionchains.conf"
-    return os.path.exists(path) or os.path.exists(f"{path}.running")  # noqa: PTH110  # no Path
+    """Return whether a chain has a resume file, so it continues after a boundary."""
+    path = f"{conf_dir}/minion.d/{RESUME_FILE}"
+    return os.path.exists(path) or os.path.exists(f"{path}{TAKEN}")  # noqa: PTH110  # no Path
 
 
-def answer(spec: JobSpec, jobs: Jobs, now: float, boot_id: str = "") -> JobReturn:
-    """Run an inline function and return what it came to; wrong arguments are its failure."""
+def answer(spec: JobSpec, jobs: RunningJobs, now: float, boot_id: str = "") -> JobReturn:
+    """Run an inline function and return its outcome; wrong arguments are a failure of it."""
     try:
         value = _ANSWERS[spec.fun](jobs, *spec.args, **spec.kwargs)
         success = True
@@ -131,7 +134,8 @@ def answer(spec: JobSpec, jobs: Jobs, now: float, boot_id: str = "") -> JobRetur
 
 
 def _clean(error: Exception) -> str:
-    # Python says "_find_job() missing 1 required positional argument: 'jid'", and counts *jobs*.
+    # Python's text is "_find_job() missing 1 required positional argument: 'jid'"; it counts
+    # *jobs*.
     text = str(error).partition("() ")[2] or str(error)
     return _COUNTED.sub(_without_jobs, text)
 

@@ -1,4 +1,4 @@
-"""The life of one job in one agent process, as a literal table."""
+"""The life cycle of a job in one agent process, as a literal table."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from catena.core.fsm import Actor, Kind, Machine, Row
 
 
 class Stage(str, Enum):
-    """How far a job is on this minion."""
+    """Stage of a job on this minion."""
 
     queued = "queued"  #: durable; waits in the queue
-    starting = "starting"  #: left the queue; no process has been asked for
+    starting = "starting"  #: left the queue; no process has been requested
     postponed = "postponed"  #: keeps its place; waits for disk space or for the master
-    forking = "forking"  #: a process was asked for and is not known yet
+    forking = "forking"  #: a process was requested; it is not known yet
     running = "running"  #: its process is known
     stopping = "stopping"  #: killed; the end of its process has not been seen
-    owed = "owed"  #: its outcome is known and not durable yet
+    owed = "owed"  #: its outcome is known, but not durable
     returned = "returned"  #: its return is durable; the master has not stored it
     stored = "stored"  #: the master has stored the return
 
 
-class Cause(str, Enum):
-    """What moves a job."""
+class JobEvent(str, Enum):
+    """Event in the life of a job."""
 
     start = "start"
     fork = "fork"
@@ -38,11 +38,11 @@ class Cause(str, Enum):
     store = "store"
 
 
-_S, _C, _A = Stage, Cause, Actor
-#: Stages of a job whose outcome is not known.
+_S, _C, _A = Stage, JobEvent, Actor
+#: Stages of a job whose outcome is unknown.
 OPEN = (_S.queued, _S.starting, _S.postponed, _S.forking, _S.running, _S.stopping)
 
-MACHINE: Machine[Stage, Cause] = Machine(
+MACHINE: Machine[Stage, JobEvent] = Machine(
     "job on a minion",
     {
         _S.queued: Kind.wait,

@@ -1,9 +1,9 @@
-"""The lines between the daemon and the processes of its jobs, and who waits for another job there.
+"""The socket pairs between the daemon and job processes, and the warm processes that wait there.
 
-A process that is as it was before its job stays for some seconds. It is given its next job over
-its line, and hands the outcome over it: no file, and nobody in between. As long as nobody has kept
-an outcome, the process has it: who meets the end of the line without having been told to go writes
-it into the job's folder, where the next daemon finds it.
+A process that its job left unchanged waits some seconds for another one. The daemon sends it the
+next job over the socket pair and receives the outcome there, without files. Until the daemon has
+stored an outcome, the process keeps it. If the connection ends without a GO, the process writes
+the outcome into the job's folder, where the next daemon finds it.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from catena.core.frozen import dataclass
 from catena.minion.jobs.ports import ForkListener
 from catena.minion.jobs.processes import ProcessRef
 
-if TYPE_CHECKING:  # jobs read the words of a line here, and have no ZeroMQ
+if TYPE_CHECKING:  # job processes import the messages of this module, but have no ZeroMQ
     from catena.minion.loop import Loop
 
-#: Said by a process that may have another job: the outcome lies in the folder of its last one, or
-#: it is the rest of the message.
+#: First bytes of a message of a process that can take another job. FREE: the outcome is in the
+#: folder of its last job. DONE: the outcome follows in the message.
 FREE, DONE = b"free", b"done"
-#: Said to a process that has no more jobs; an order never begins so.
+#: Tells a process to exit; no order begins with these bytes.
 GO = b"go"
-#: Largest order, and largest outcome, of a job that is given so.
+#: Maximum bytes of an order, and of an outcome, that are sent over a socket pair.
 GIVEN_BYTES = 64 * 1024
-#: How long a process waits for another job. It is as large as the template.
+#: Seconds for which a process waits for another job. It uses as much memory as the template.
 REST_SECONDS = 2.0
 
 
 @dataclass
 class _Line:
-    """The daemon's end of one."""
+    """The daemon's end of a socket pair."""
 
     socket: socket.socket
-    #: Of the functions whose jobs its process can have.
+    #: Module of the functions whose jobs the process can run.
     module: str
-    #: What it works on; "" when it waits.
+    #: Job that it runs; "" while it waits.
     jid: str
-    #: Until when it waits, monotonic; 0.0: since this moment.
+    #: Monotonic time at which its wait ends; 0.0: not set yet.
     until: float = 0.0
-    #: It is to have no other job.
+    #: Whether it gets no further job.
     last: bool = False
 
 
 class Lines:
-    """The lines of this daemon.
+    """The socket pairs of this daemon.
 
     Args:
-        loop: where they are read.
-        listener: told of outcomes.
-        left: told of a process that has no line any more.
+        loop: watches them.
+        listener: notified of outcomes.
+        left: called with a process whose socket pair is closed.
     """
 
     def __init__(
@@ -64,19 +64,19 @@ class Lines:
         return process in self._lines
 
     def add(self, process: ProcessRef, line: socket.socket, module: str, jid: str) -> None:
-        """Keep the line of a process that was forked for *jid*."""
+        """Watch the socket of a process that was forked for *jid*."""
         self._lines[process] = _Line(line, module, jid)
         self._loop.watch(line.fileno(), lambda _mask: self.hear(process))
 
     def free(self, module: str) -> Optional[ProcessRef]:
-        """Return a process that waits for a job of *module*; None: nobody does."""
+        """Return a process that waits for a job of *module*; None if there is none."""
         for process, line in self._lines.items():
             if line.module == module and not (line.jid or line.last):
                 return process
         return None
 
     def give(self, process: ProcessRef, jid: str, order: bytes) -> bool:
-        """Give a job to a process that waits; False: it is gone, or the order is too long."""
+        """Send a job to a waiting process; return False if it is gone or the order is too long."""
         line = self._lines.get(process)
         if line is None or line.jid or line.last or len(order) > GIVEN_BYTES:
             return False
@@ -89,7 +89,7 @@ class Lines:
         return True
 
     def hear(self, process: ProcessRef) -> None:
-        """Take what a process has said, if it has."""
+        """Read a process's message, if there is one."""
         line = self._lines.get(process)
         if line is None:
             return
@@ -103,13 +103,13 @@ class Lines:
         if said == FREE:
             self._listener.finished(jid)
         elif said and not self._listener.handed(jid, said[len(DONE) :]):
-            # So that it is not told to go: what nobody could keep it leaves in the job's folder.
+            # Closing without GO makes the process write the outcome into the job's folder.
             line.jid, line.last = jid, True
         if not said or line.last:
             self.drop(process)
 
     def retire(self, process: ProcessRef) -> None:
-        """Let a process go, at once or after its job."""
+        """Let a process exit, at once or after its job."""
         line = self._lines.get(process)
         if line is not None:
             line.last = True
@@ -117,12 +117,12 @@ class Lines:
                 self.drop(process)
 
     def retire_all(self) -> None:
-        """Let every process go, at once or after its job."""
+        """Let every process exit, at once or after its job."""
         for process in list(self._lines):
             self.retire(process)
 
     def drop(self, process: ProcessRef) -> None:
-        """Hang up."""
+        """Close the socket of a process."""
         line = self._lines.pop(process, None)
         if line is None:
             return
@@ -134,7 +134,7 @@ class Lines:
         self._left(process)
 
     def service(self, now: float) -> None:
-        """Let processes go that nobody gave a job for long."""
+        """Let processes exit that have waited too long for a job."""
         for process, line in list(self._lines.items()):
             if line.jid:
                 continue
@@ -143,10 +143,10 @@ class Lines:
                 self.drop(process)
 
     def next_due(self) -> Optional[float]:
-        """Return when `service` has something to do; None: nothing."""
+        """Return when `service` next has something to do; None: nothing."""
         return min((line.until for line in self._lines.values() if not line.jid), default=None)
 
     def close(self) -> None:
-        """Hang up on all; what runs goes on, and leaves its outcome in its folder."""
+        """Close all sockets; running jobs continue and leave their outcomes in their folders."""
         for process in list(self._lines):
             self.drop(process)

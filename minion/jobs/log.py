@@ -1,12 +1,12 @@
-"""What of jobs outlives a power cut: the daemon's own log, one line for each thing it must know.
+"""The daemon's log of jobs: all that must survive a power failure, one record per event.
 
     cache_dir/jobs.log
 
-A job's folder (`jobs`) is what its processes share. It outlives each of them, but none waits there
-for the disk: of what lies in it, a cut may take any part. What the daemon confirms or tells is on
-disk here first, by one append and one sync. After a cut the folders are mended from it.
+A job's folder (`jobs`) is shared with its processes. It survives them, but nobody syncs it, so a
+power failure may take any part of it. What the daemon confirms or reports is first written here,
+by one append and one sync. After a power failure the folders are repaired from this log.
 
-A line is sealed (`minion.records.sealed`): one that a cut tore, the last, is known for what it is.
+Records are sealed (`minion.records.sealed`), so that a torn last record is recognised.
 """
 
 from __future__ import annotations
@@ -20,69 +20,69 @@ from catena.core import frozen, records
 from catena.core.errors import CatenaError
 from catena.core.files import append, read_limited, sync_folder, write_durable
 from catena.core.frozen import dataclass, field
-from catena.minion.records.sealed import Found, salvage, seal, unseal
-from catena.runtime import damage
+from catena.minion.records.sealed import UnsealedBodies, salvage, seal, unseal
 from catena.transport import wire
 
-#: How long it grows before what is done is taken out of it.
+#: Growth in bytes after which ended jobs are removed from the file.
 SHRINK_BYTES = 128 * 1024
 _LIMIT = 1024 * 1024 * 1024
-#: So many lines are noted at most before they are written.
+#: Maximum number of buffered records before a write.
 NOTES = 64
 
 
 @dataclass(frozen=True)
-class Line:
-    """What became known of a job, or all that is known of it."""
+class JobLogRecord:
+    """A fact about a job, or everything that is known about it."""
 
     jid: str
     #: id of the boot in which this was written.
     boot: str
-    #: Its process may have begun in that boot.
+    #: A process may have begun the job in that boot.
     begun: bool = False
-    #: The order as the folder holds it; b"": not in this line. So are the next two.
+    #: The order as stored in the folder; b"": not in this record. The same holds for `ret` and
+    #: `aside`.
     order: bytes = b""
-    #: Body of its JobReturned.
+    #: Body of the job's JobReturned.
     ret: bytes = b""
     aside: bytes = b""
-    #: Until when, in seconds since the epoch, its order may come again, though the master has its
-    #: return: nothing is left to do. 0: it is open.
+    #: Set if the master has stored the return: seconds since the epoch until which the order may
+    #: arrive again. 0: the job is open.
     until: int = 0
-    #: Who works on it (a `folder.Claim` as data), where the agent has given it to a process that
-    #: was there. {}: its folder knows, and does so from a later line on that says `begun` alone.
+    #: Process to which the agent sent the job (a `folder.Claim` as data). {}: see the job's
+    #: folder; this holds from a later record on that only has `begun`.
     claim: Dict[str, Any] = field(default_factory=dict)
-    #: Until when it may begin, by the clock of that boot that nobody can set. 0.0: by its order.
+    #: Latest start on the monotonic clock of that boot. 0.0: as in the order.
     begin_by: float = 0.0
 
 
 class JobLog:
-    """The log of one minion; only the daemon has one.
+    """The log of one minion; only the daemon opens it.
 
     Args:
-        path: the file; its folder is there.
+        path: the file; its folder must exist.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._is_there = path.exists()
-        #: Whether what the file said of some jobs is lost.
+        #: Whether the file has lost records of some jobs.
         self.is_damaged = False
         self._shrink_at = SHRINK_BYTES
         self._size = self._last = self._settle() if self._is_there else 0
-        #: Where the lines lie that have a return: beginning and size of each.
+        #: jid -> offset and size of the record with its return.
         self._returns: Dict[str, Tuple[int, int]] = {}
-        #: What was noted and is not in the file yet.
+        #: Records that are not in the file yet.
         self._noted: List[bytes] = []
 
-    def add(self, line: Line, durable: bool = True) -> None:
-        """Keep *line*, for good; one that is not *durable* as long as the power stays.
+    def add(self, line: JobLogRecord, durable: bool = True) -> None:
+        """Append *line*; fsync it if *durable*, otherwise it may be lost in a power failure.
 
         Args:
-            line: the line.
-            durable: whether it must outlive a power cut.
+            line: the record.
+            durable: whether it must survive a power failure.
 
         Raises:
-            OSError: nothing of it is kept.
+            OSError: nothing of it is in the file.
         """
         more, data = _apart(line)
         self._write(b"".join([*self._noted, more, data]), durable)
@@ -90,11 +90,11 @@ class JobLog:
         self._last = self._size - len(more) - len(data)
         self._index(line, self._size - len(data), len(data))
 
-    def note(self, line: Line) -> None:
-        """Keep *line* with the next one, or at `flush`: a kill of this process may take it.
+    def note(self, line: JobLogRecord) -> None:
+        """Buffer *line* until the next `add` or `flush`; a kill of this process loses it.
 
         Raises:
-            OSError: so much was noted that it had to be written, and could not be.
+            OSError: the buffer was full and could not be written.
         """
         self._noted.append(_sealed(line))
         self._index(line, 0, 0)
@@ -103,14 +103,14 @@ class JobLog:
 
     @property
     def has_notes(self) -> bool:
-        """Whether something was noted that is not in the file yet."""
+        """Return whether there are records that are not in the file yet."""
         return bool(self._noted)
 
     def flush(self) -> None:
-        """Write what was noted.
+        """Write the buffered records.
 
         Raises:
-            OSError: nothing of it is in the file.
+            OSError: none of them is in the file.
         """
         if self._noted:
             self._write(b"".join(self._noted), durable=False)
@@ -118,15 +118,15 @@ class JobLog:
             self._noted.clear()
 
     def has_return(self, jid: str) -> bool:
-        """Whether the return of an open job is here."""
+        """Return whether the log has the return of an open job."""
         return jid in self._returns
 
     def read_return(self, jid: str) -> bytes:
-        """Return the body of a return that is here.
+        """Return the body of a return in the log.
 
         Raises:
-            OSError: it can't be read.
-            ValueError: it is not what was written.
+            OSError: it cannot be read.
+            ValueError: it is damaged.
         """
         at, size = self._returns[jid]
         handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -146,7 +146,7 @@ class JobLog:
             if durable:
                 os.fdatasync(handle)
         except OSError:
-            # What a full disk took in part would hide the next line.
+            # Truncate a record that a full disk cut short; it would hide the next one.
             os.ftruncate(handle, self._size)
             raise
         finally:
@@ -156,14 +156,14 @@ class JobLog:
             self._is_there = True
         self._size += len(data)
 
-    def _index(self, line: Line, at: int, size: int) -> None:
+    def _index(self, line: JobLogRecord, at: int, size: int) -> None:
         if line.until:
             self._returns.pop(line.jid, None)
         elif line.ret:
             self._returns[line.jid] = (at, size)
 
     def take_back(self) -> None:
-        """Remove the line that was added last, durably: what it says was not done after all."""
+        """Remove the record that was added last, durably: its event did not happen after all."""
         handle = self._open()
         try:
             os.ftruncate(handle, self._last)
@@ -172,9 +172,9 @@ class JobLog:
             os.close(handle)
         self._size = self._last
 
-    def read(self) -> Dict[str, Line]:
-        """Return what is known of each job, oldest first."""
-        known: Dict[str, Line] = {}
+    def read(self) -> Dict[str, JobLogRecord]:
+        """Return what is known about each job, oldest first."""
+        known: Dict[str, JobLogRecord] = {}
         if not self._is_there:
             return known
         for line, at, size in _lines(b"".join([read_limited(self._path, _LIMIT), *self._noted])):
@@ -184,14 +184,14 @@ class JobLog:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time to `shrink`."""
+        """Return whether the file should be shrunk."""
         return self._size >= self._shrink_at
 
     def shrink(self) -> None:
-        """Take out the jobs that are done; that they are must be durable elsewhere.
+        """Remove the ended jobs; their end must be durable elsewhere.
 
         Raises:
-            OSError: no room: it stays as it was.
+            OSError: the disk is full; the file is unchanged.
         """
         self.flush()
         lines = [line for line in self.read().values() if not line.until]
@@ -205,9 +205,9 @@ class JobLog:
         self._shrink_at = max(SHRINK_BYTES, 2 * self._size)
 
     def _settle(self) -> int:
-        """Cut off a torn tail, make the rest and the file's name durable; return its size.
+        """Truncate a torn tail, make the rest and the file's name durable; return the size.
 
-        Of a damaged file the whole lines are kept.
+        Intact records of a damaged file are kept.
 
         The previous daemon may have been killed before it synced the file or its folder. The new
         daemon confirms jobs that it finds here, so they must survive a power failure from now on.
@@ -217,7 +217,7 @@ class JobLog:
         if found.damaged:
             self.is_damaged = True
             _report(self._path, found, data)
-            with contextlib.suppress(OSError):  # a full disk: the file is read as it is
+            with contextlib.suppress(OSError):  # a full disk: the file is used unchanged
                 data = b"".join(seal(body) for body, _, _ in found.bodies)
                 write_durable(self._path, data)
                 return len(data)
@@ -237,34 +237,36 @@ class JobLog:
         return os.open(self._path, flags, 0o600)
 
 
-def look(path: Path) -> Dict[str, Line]:
-    """Return what the log at *path* says of each job, oldest first. Nothing is changed.
+def look(path: Path) -> Dict[str, JobLogRecord]:
+    """Return what the log at *path* contains about each job, oldest first. Nothing is changed.
 
     Raises:
-        OSError: it can't be read.
+        OSError: it cannot be read.
     """
-    known: Dict[str, Line] = {}
+    known: Dict[str, JobLogRecord] = {}
     for line, _, _ in _lines(read_limited(path, _LIMIT)) if path.exists() else ():
         known[line.jid] = _joined(known.get(line.jid), line)
     return known
 
 
-def _lines(data: bytes) -> Iterator[Tuple[Line, int, int]]:
-    """Yield each line of a log with where it begins and its size."""
+def _lines(data: bytes) -> Iterator[Tuple[JobLogRecord, int, int]]:
+    """Yield each record of a log with its offset and size."""
     for body, at, end in salvage(data).bodies:
         line = _decoded(body)
         if line is not None:
             yield line, at, end - at
 
 
-def _report(path: str, found: Found, data: bytes) -> None:
-    what = f"{found.damaged} parts of it are not what was written"
+def _report(path: str, found: UnsealedBodies, data: bytes) -> None:
+    from catena.runtime import damage
+
+    what = f"{found.damaged} parts of it are damaged"
     saved = f"{len(found.bodies)} lines"
-    lost = "what the others said of jobs: open ones without a result return as interrupted"
+    lost = "records of other jobs: open jobs without a result return as interrupted"
     damage.report(Path(path).parent, damage.Damage(path, what, saved, lost), data)
 
 
-def _joined(known: Optional[Line], line: Line) -> Line:
+def _joined(known: Optional[JobLogRecord], line: JobLogRecord) -> JobLogRecord:
     if known is None:
         return line
     return frozen.replace(
@@ -280,30 +282,30 @@ def _joined(known: Optional[Line], line: Line) -> Line:
     )
 
 
-def _apart(line: Line) -> Tuple[bytes, bytes]:
-    """Return, sealed, what older agents can't read of all that is known of a job, and the rest.
+def _apart(line: JobLogRecord) -> Tuple[bytes, bytes]:
+    """Return a job's record as two sealed ones: what older agents cannot read, and the rest.
 
-    They pass the first line over. The second says no boot where there is a claim: to them the job
-    may have begun in another one. Otherwise they would give it, while its process works, to one
-    of their own.
+    Older agents skip the first one. If there is a claim, the second one names no boot, so that
+    they assume a start in another boot. Otherwise they would start the job again while its process
+    is running.
     """
     if not (line.claim or line.begin_by):
         return b"", _sealed(line)
-    beside = Line(line.jid, line.boot, claim=line.claim, begin_by=line.begin_by)
+    beside = JobLogRecord(line.jid, line.boot, claim=line.claim, begin_by=line.begin_by)
     boot = "" if line.claim else line.boot
     return _sealed(beside), _sealed(frozen.replace(line, boot=boot, claim={}, begin_by=0.0))
 
 
-def _sealed(line: Line) -> bytes:
-    """Return a line as it lies in the file; what is not set is left out."""
+def _sealed(line: JobLogRecord) -> bytes:
+    """Return a record as stored in the file; unset fields are omitted."""
     said = {key: value for key, value in vars(line).items() if value or key == "boot"}
     return seal(wire.pack_body(said))
 
 
-def _decoded(body: bytes) -> Optional[Line]:
+def _decoded(body: bytes) -> Optional[JobLogRecord]:
     try:
         limit = wire.Limit(len(body), nodes=len(body))
-        return records.decode(Line, wire.unpack_body(body, limit))
+        return records.decode(JobLogRecord, wire.unpack_body(body, limit))
     except CatenaError:
-        # Of a version to come: what it says of a job, its folder says too.
+        # A record of a later version: the job's folder contains the same.
         return None

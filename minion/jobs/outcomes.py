@@ -1,4 +1,4 @@
-"""What a job came to, from the first word of it until the return is durable."""
+"""The outcome of a job, from its arrival until the return is durable."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Optional
 
 from catena.core.job import JobReturn, JobSpec
 from catena.core.redact import hide_arguments
-from catena.minion.jobs.folder import Aside, JobFolderError
-from catena.minion.jobs.lifecycle import Cause, Stage
+from catena.minion.jobs.folder import JobFolderError, ReturnExtras
+from catena.minion.jobs.lifecycle import JobEvent, Stage
 from catena.minion.jobs.record import Job, Parts
 from catena.transport import wire
 from catena.transport.messages import JobReturned
@@ -24,12 +24,12 @@ class Outcomes:
         self._parts = parts
 
     def fail(self, job: Job, spec: JobSpec, text: str, lasted: float = 0.0) -> None:
-        """Give *job* a return that says why it has no other one.
+        """Give *job* a return with the reason why it has no other one.
 
         Args:
             job: its record.
             spec: its order.
-            text: the reason; further lines are shown to people only.
+            text: the reason; lines after the first are for people only.
             lasted: how long it ran, seconds.
         """
         parts = self._parts
@@ -37,19 +37,19 @@ class Outcomes:
         args, boot = tuple(hide_arguments(spec.args)), parts.boot_id
         ret = JobReturn(spec.jid, spec.fun, args, False, 1, text, began, lasted, boot_id=boot)
         parts.log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
-        self._settle(job, Cause.fail, wire.pack_body(JobReturned(ret)))
+        self._settle(job, JobEvent.fail, wire.pack_body(JobReturned(ret)))
 
     def take(self, job: Job, body: Optional[bytes] = None) -> None:
-        """Take the return that a job's process has made.
+        """Store the return that a job's process has made.
 
         Args:
             job: its record.
             body: of a JobReturned; None: the return is in the job's folder.
         """
-        self._settle(job, Cause.outcome, body)
+        self._settle(job, JobEvent.outcome, body)
 
-    def _settle(self, job: Job, cause: Cause, body: Optional[bytes]) -> None:
-        """Keep a job's outcome and free its place in the queue."""
+    def _settle(self, job: Job, cause: JobEvent, body: Optional[bytes]) -> None:
+        """Store a job's outcome and free its place in the queue."""
         parts = self._parts
         parts.jobs.move(job, cause)
         job.outcome, job.work, job.order = body, None, None
@@ -58,17 +58,17 @@ class Outcomes:
         parts.queue.drop(job.jid)
         why = self._keep(job)
         if why:
-            parts.log.error(f"job {job.jid}: its return can't be kept yet: {why}")
+            parts.log.error(f"job {job.jid}: its return cannot be stored yet: {why}")
 
     def retry(self) -> bool:
-        """Keep the returns that could not be kept before; return whether one is durable now."""
+        """Retry the returns that could not be stored; return whether one is durable now."""
         owed = self._parts.jobs.attended(Stage.owed)
         return any([not self._keep(job) for job in owed])
 
     def _keep(self, job: Job) -> str:
-        """Make a return durable and report it; return why that has to be tried again."""
+        """Make a return durable and report it; return the reason if that must be retried."""
         store, jid, body = self._parts.store, job.jid, job.outcome
-        aside = Aside()
+        aside = ReturnExtras()
         try:
             if body is not None and store.is_given(jid):
                 store.keep_given(jid, body)
@@ -81,6 +81,6 @@ class Outcomes:
         except (OSError, JobFolderError) as error:
             return str(error)
         job.outcome = None
-        self._parts.jobs.move(job, Cause.keep)
+        self._parts.jobs.move(job, JobEvent.keep)
         self._parts.listener.on_done(jid, aside)
         return ""

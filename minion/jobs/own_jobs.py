@@ -1,7 +1,7 @@
-"""Jobs that nobody sends: `startup_states`, and a chain that goes on without the master.
+"""Jobs without an order: `startup_states`, and a chain that continues without the master.
 
-Pure decisions; the daemon makes orders of them, with a jid of its own. Their returns go the way of
-all returns, and the master adopts them.
+This module only decides; the daemon makes orders with jids of its own. The returns are sent like
+all others, and the master adopts the jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Call = Tuple[str, Tuple[str, ...]]
 
 
 def startup_call(settings: MinionSettings) -> Optional[Call]:
-    """Return what `startup_states` asks for; None when it asks for nothing."""
+    """Return the call that `startup_states` requests, or None."""
     if settings.startup_states == "highstate":
         return ("state.highstate", ())
     if settings.startup_states == "sls":
@@ -26,11 +26,11 @@ def startup_call(settings: MinionSettings) -> Optional[Call]:
 
 
 class OwnJobs:
-    """What is to be run, and when.
+    """The calls to make, and when.
 
     Args:
         settings: the minion's.
-        waiting: whether a chain waits here for its boundary, as the agent starts.
+        waiting: whether a chain waits for its boundary at the agent's start.
         now: monotonic seconds.
     """
 
@@ -44,7 +44,7 @@ class OwnJobs:
     def due(self, now: float, connected: bool) -> List[Call]:
         """Return the calls to make now, each once.
 
-        States at start wait for the first connection: their files and pillar come from there.
+        `startup_states` waits for the first connection, which provides files and pillar.
         """
         calls: List[Call] = []
         if self._startup is not None and (connected or self._alone):
@@ -56,9 +56,9 @@ class OwnJobs:
         return calls
 
     def resumed(self) -> None:
-        """The master's reactor was faster."""
+        """Drop the local resume: the master's reactor was faster."""
         self._resume_at = None
 
     def next_due(self) -> Optional[float]:
-        """Return when something is due by time alone; None: nothing."""
+        """Return when a call is due by time alone; None: none."""
         return self._resume_at

@@ -1,91 +1,91 @@
-"""What the jobs of a minion are told by, and what they act by."""
+"""Interfaces of the jobs of a minion: whom they notify, and what runs them."""
 
 from __future__ import annotations
 
 from typing import Callable, List, Optional, Protocol
 
-from catena.minion.jobs.folder import Aside
+from catena.minion.jobs.folder import ReturnExtras
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 
 
 class Listener(Protocol):
-    """Who is told of jobs."""
+    """Notified of the progress of jobs."""
 
-    def on_done(self, jid: str, aside: Aside) -> None:
-        """The job's return is durable."""
+    def on_done(self, jid: str, aside: ReturnExtras) -> None:
+        """Process a return that is now durable."""
 
     def on_position(self, jid: str, position: int) -> None:
-        """A waiting job's place in line is another one now; 0: it starts."""
+        """Process a queued job's new position in the queue; 0: it starts."""
 
     def on_runs(self, jid: str) -> bool:
-        """A job has been at work for LOOK_SECONDS; False: tell again later."""
+        """Process that a job has run for LOOK_SECONDS; return False to be called again later."""
 
     def on_postponed(self, jid: str, why: str) -> None:
-        """A job can't begin, or go on, for a reason that passes; said each time it is put off."""
+        """Process that a job is postponed for a temporary reason; called each time."""
 
 
 class ForkListener(Protocol):
-    """Who is told what came of a job's process."""
+    """Receives what becomes of a job process: started, unknown, finished, outcome handed over."""
 
     def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
-        """A job's process has begun at *start* (ticks since boot); None: it has ended already."""
+        """Process the start of a job process at *start* (ticks since boot); None: it has ended."""
 
     def unforked(self, jids: List[str]) -> None:
-        """These jobs were asked for, and nobody knows whether they have processes."""
+        """Process that it is unknown whether these requested jobs have processes."""
 
     def finished(self, jid: str) -> None:
-        """A job's process has left the outcome in its folder, and lives on for another one."""
+        """Process that a job's outcome is in its folder, and its process waits for another job."""
 
     def handed(self, jid: str, body: bytes) -> bool:
-        """The same, and this is the outcome, the body of a JobReturned; False: it is not kept."""
+        """Store an outcome (the body of a JobReturned) like `finished`; return False on error."""
 
 
 class Processes(Protocol):
-    """What jobs run in (`job_processes.JobProcesses` in the daemon)."""
+    """Runs job processes (`job_processes.JobProcesses` in the daemon)."""
 
-    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
-        """Have a job of function *fun* forked; OSError: no process could be made."""
+    def fork(self, jid: str, fun: str, start: StartData, now: float) -> None:
+        """Request a process for a job of function *fun*; OSError: none could be created."""
 
     def free(self, fun: str) -> Optional[ProcessRef]:
-        """Return a process that is there for another job of function *fun*; None: fork one."""
+        """Return a warm process for a job of function *fun*; None if one must be forked."""
 
     def give(self, process: ProcessRef, jid: str, order: bytes, ended: Callable[[], None]) -> bool:
-        """Give a free process a job, and call *ended* when it has ended; False: it is gone."""
+        """Send a job to a warm process and call *ended* at its end; return False if it is gone."""
 
     def alive(self, process: ProcessRef) -> bool:
-        """Return whether exactly this process still runs."""
+        """Return whether this very process still runs."""
 
     def watch(self, process: ProcessRef, ended: Callable[[], None]) -> bool:
-        """Call *ended* when a process has ended; False: nobody will tell, ask `alive`."""
+        """Call *ended* when a process ends; return False if only polling `alive` can tell."""
 
     def forget(self, process: ProcessRef) -> None:
-        """Call nobody when a process has ended."""
+        """Call nobody when a process ends."""
 
     def printed(self, process: ProcessRef) -> int:
-        """Return how many bytes a process has written to its standard output."""
+        """Return the number of bytes that a process has written to its standard output."""
 
     def signal(self, process: ProcessRef, number: int) -> None:
-        """Send a signal to a process and all below it."""
+        """Send a signal to a process and its descendants."""
 
     def kill(self, process: ProcessRef, scope: str) -> None:
-        """Kill a process with all that came from it."""
+        """Kill a process with its descendants."""
 
     def tick(self, now: float) -> None:
         """Do what is due."""
 
     def next_due(self) -> Optional[float]:
-        """Return when `tick` has something to do; None: nothing."""
+        """Return when `tick` next has something to do; None: nothing."""
 
     def rest(self, now: float, idle_seconds: float) -> None:
-        """Give back what is kept for the next job when none came for so long."""
+        """Release what is kept for the next job if there was none for *idle_seconds*."""
 
     def renew(self) -> None:
-        """Give the next jobs the newest start record."""
+        """Use the newest start record for the next jobs."""
 
     def close(self) -> None:
-        """Let go of everything; what runs goes on."""
+        """Release everything; running jobs continue."""
 
 
-#: Makes them: id of the running boot, and who is told.
+#: Makes a `Processes` from the id of the running boot and a listener.
 MakeProcesses = Callable[[str, ForkListener], Processes]

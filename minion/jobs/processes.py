@@ -1,4 +1,4 @@
-"""Processes of jobs, under the name that the agent's room knows (see `runtime.processes`)."""
+"""Re-export of `runtime.processes` for the packages of the agent."""
 
 from catena.runtime.processes import (
     ProcessRef,

@@ -1,6 +1,6 @@
-"""Who may run next: state runs one at a time and in order, everything else side by side.
+"""The queue of jobs: state runs one at a time and in order, everything else in parallel.
 
-Pure decisions on keys; processes, files and clocks are the daemon's.
+It only decides on keys; the daemon handles processes, files and clocks.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from typing import Dict, List, Optional, Sequence
 
 from catena.core.chain_calls import RESUME, START
 from catena.core.frozen import dataclass
-from catena.core.job import JobSpec
+from catena.core.job import CHAIN, JobSpec
 from catena.core.marks import QUEUED
 
-#: Jobs that run side by side at most; the next ones wait. Guards the host's memory.
+#: Maximum number of parallel jobs, to protect the host's memory; further ones are queued.
 PARALLEL_LIMIT = 32
 
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of resumable work of which jobs run a part each, such as a chain."""
+    """A piece of resumable work, such as a chain; each of its jobs runs a part of it."""
 
-    #: What sort of work it is; "chain" is the first.
+    #: Kind of the payloads of its jobs.
     kind: str
     number: int
 
@@ -29,32 +29,39 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Something that wants to run."""
+class QueueEntry:
+    """An entry of the queue."""
 
-    #: jid, or a name of its own for a `catena call`.
+    #: jid, or a unique name for a `catena call`.
     key: str
-    #: One at a time.
+    #: Whether it runs one at a time with other serial entries.
     serial: bool
     #: Work that it starts or resumes.
     work: Optional[Work] = None
-    #: It goes on with begun work, so it passes the jobs that wait for the end of that work.
+    #: It continues begun work, so it passes jobs that wait for the end of that work.
     resumes: bool = False
 
 
-def entry_of(spec: JobSpec) -> Entry:
-    """Return a job's place in line."""
+def entry_of(spec: JobSpec) -> QueueEntry:
+    """Return the queue entry of a job."""
     serial = spec.fun in QUEUED and spec.kwargs.get("concurrent") is not True
-    chain = spec.chain.chain_id if spec.chain else None
-    if chain is None and spec.fun == START and spec.args:
-        first = spec.args[0]
-        chain = first if isinstance(first, int) else None
-    work = None if chain is None else Work("chain", chain)
-    return Entry(spec.jid, serial, work, spec.fun == RESUME)
+    return QueueEntry(spec.jid, serial, _work_of(spec), spec.fun == RESUME)
+
+
+def _work_of(spec: JobSpec) -> Optional[Work]:
+    if spec.payload is not None:
+        return Work(spec.payload.kind, spec.payload.number)
+    # A user starts a chain directly, from files on the file server.
+    if spec.fun == START and spec.args and isinstance(spec.args[0], int):
+        return Work(CHAIN, spec.args[0])
+    return None
 
 
 def blocker(
-    entry: Entry, running: Sequence[Entry], before: Sequence[Entry], held_by: Optional[Work]
+    entry: QueueEntry,
+    running: Sequence[QueueEntry],
+    before: Sequence[QueueEntry],
+    held_by: Optional[Work],
 ) -> str:
     """Return what a queued job waits for, for people.
 
@@ -67,71 +74,72 @@ def blocker(
     if not entry.serial:
         parallel = sum(1 for other in running if not other.serial)
         if parallel >= PARALLEL_LIMIT:
-            return f"{parallel} jobs run, as many as may run at a time"
+            return f"{parallel} jobs are running, which is the maximum"
         return "it begins next"
     busy = [other for other in running if other.serial]
     if busy:
-        return f"job {busy[0].key} runs, and state runs follow each other"
+        return f"job {busy[0].key} is running, and state runs are serial"
     if _held(entry, held_by):
-        return f"{held_by} goes on first"
+        return f"{held_by} continues first"
     first = [other for other in before if other.serial and not _held(other, held_by)]
-    return f"job {first[0].key} is before it" if first else "it begins next"
+    return f"job {first[0].key} is ahead of it" if first else "it begins next"
 
 
 class JobQueue:
-    """The line of one minion."""
+    """The job queue of one minion."""
 
     def __init__(self, parallel_limit: int = PARALLEL_LIMIT) -> None:
         self._limit = parallel_limit
-        self._waiting: List[Entry] = []
-        self._running: Dict[str, Entry] = {}
+        self._waiting: List[QueueEntry] = []
+        self._running: Dict[str, QueueEntry] = {}
 
-    def add(self, entry: Entry) -> None:
-        """Put *entry* at the end of the line."""
+    def add(self, entry: QueueEntry) -> None:
+        """Append *entry* to the queue."""
         self._waiting.append(entry)
 
-    def put_back(self, entry: Entry) -> None:
-        """Put *entry*, which had begun, at the head of the line: nobody comes in between."""
+    def put_back(self, entry: QueueEntry) -> None:
+        """Put *entry*, which had begun, at the head of the queue, so that none passes it."""
         self._waiting.insert(0, entry)
 
-    def attach(self, entry: Entry) -> None:
-        """Take up something that runs already (after a restart of the daemon)."""
+    def attach(self, entry: QueueEntry) -> None:
+        """Add an entry that is already running (after a restart of the daemon)."""
         self._running[entry.key] = entry
 
     def drop(self, key: str) -> bool:
-        """Take *key* out of the line, or note its end; False when it is not here."""
+        """Remove *key*, queued or running; return False if it is unknown."""
         waiting = len(self._waiting)
         self._waiting = [entry for entry in self._waiting if entry.key != key]
         return self._running.pop(key, None) is not None or len(self._waiting) < waiting
 
     def is_waiting(self, key: str) -> bool:
-        """Return whether *key* has not started."""
+        """Return whether *key* is queued."""
         return any(entry.key == key for entry in self._waiting)
 
     def running(self) -> List[str]:
-        """Return what runs, in the order of starts."""
+        """Return the running keys in the order of their starts."""
         return list(self._running)
 
     def waiting(self) -> List[str]:
-        """Return what waits, in order."""
+        """Return the queued keys in order."""
         return [entry.key for entry in self._waiting]
 
     @property
     def serial_running(self) -> bool:
-        """Whether one of those runs that run one at a time."""
+        """Return whether a serial entry is running."""
         return any(entry.serial for entry in self._running.values())
 
     @property
     def has_serial(self) -> bool:
-        """Whether one of those runs, or waits."""
+        """Return whether a serial entry is running or queued."""
         return self.serial_running or any(entry.serial for entry in self._waiting)
 
     def position(self, key: str, held_by: Optional[Work] = None) -> int:
-        """Return how many come before *key*; 0 when it runs, is next, or is unknown.
+        """Return how many entries are ahead of *key*; 0 if it is running, next, or unknown.
 
         Args:
             key: the entry.
-            held_by: work that waits on this host, as for `start`; it counts where it holds *key*.
+            held_by: work that waits on this host, as for `start`; it counts if it holds *key*
+                back.
         """
         mine = self._find(key)
         if mine is None:
@@ -139,7 +147,7 @@ class JobQueue:
         return self._ahead(mine) + _held(mine, held_by)
 
     def behind(self, key: str, held_by: Optional[Work] = None) -> str:
-        """Return what *key* waits for, in words; "" when it runs, is next, or is unknown.
+        """Return a description of what *key* waits for; "" if it is running, next, or unknown.
 
         Args:
             key: the entry.
@@ -150,10 +158,10 @@ class JobQueue:
             return ""
         return blocker(mine, list(self._running.values()), self._before(key), held_by)
 
-    def _find(self, key: str) -> Optional[Entry]:
+    def _find(self, key: str) -> Optional[QueueEntry]:
         return next((entry for entry in self._waiting if entry.key == key), None)
 
-    def _ahead(self, mine: Entry) -> int:
+    def _ahead(self, mine: QueueEntry) -> int:
         key = mine.key
         ahead = [entry for entry in self._running.values() if entry.serial]
         if not mine.serial:
@@ -164,11 +172,11 @@ class JobQueue:
         return len(ahead) + sum(1 for entry in self._before(key) if entry.serial)
 
     def start(self, held_by: Optional[Work] = None) -> List[str]:
-        """Move everything that may start now to the running ones and return it.
+        """Start all entries that may start now, and return their keys.
 
         Args:
-            held_by: work that waits on this host, as a chain for its next boot. The start of
-                other work is held back until it has ended; resuming goes first.
+            held_by: work that waits on this host, such as a chain for its next boot. Starts of
+                other work wait until it has ended; resuming it comes first.
         """
         chosen = self._chosen(self._waiting, held_by)
         for entry in chosen:
@@ -176,16 +184,16 @@ class JobQueue:
             self._running[entry.key] = entry
         return [entry.key for entry in chosen]
 
-    def starts(self, entry: Entry, held_by: Optional[Work] = None) -> bool:
-        """Return whether *entry* would start now, were it added; as `start` decides."""
+    def starts(self, entry: QueueEntry, held_by: Optional[Work] = None) -> bool:
+        """Return whether `start` would start *entry* at once if it were added."""
         return entry in self._chosen([*self._waiting, entry], held_by)
 
-    def _chosen(self, waiting: List[Entry], held_by: Optional[Work]) -> List[Entry]:
+    def _chosen(self, waiting: List[QueueEntry], held_by: Optional[Work]) -> List[QueueEntry]:
         if not waiting:
             return []
         serial_free = not self.serial_running
         parallel = sum(1 for entry in self._running.values() if not entry.serial)
-        chosen: List[Entry] = []
+        chosen: List[QueueEntry] = []
         for entry in sorted(waiting, key=lambda item: not item.resumes):
             if entry.serial:
                 if not serial_free or _held(entry, held_by):
@@ -198,12 +206,12 @@ class JobQueue:
             chosen.append(entry)
         return chosen
 
-    def _before(self, key: str) -> List[Entry]:
+    def _before(self, key: str) -> List[QueueEntry]:
         keys = [entry.key for entry in self._waiting]
         return self._waiting[: keys.index(key)]
 
 
-def _held(entry: Entry, held_by: Optional[Work]) -> bool:
+def _held(entry: QueueEntry, held_by: Optional[Work]) -> bool:
     if held_by is None or entry.work is None or entry.resumes:
         return False
     return entry.work != held_by

@@ -1,9 +1,9 @@
-"""Receipts of orders that most likely need none: the return comes first, and says more.
+"""Delayed receipts of orders; a quick return makes the receipt unnecessary.
 
-A plain command in a process that was there is done in some milliseconds. A receipt would be a
-message, a move of its delivery and an item for who watches, all for a state that nobody sees. It
-is said when the job takes longer. Nothing hangs on it meanwhile: the order is kept for good, and
-a master that has no word of it sends it again half a minute later.
+A plain command in a warm process takes some milliseconds. A receipt would cost a message, a
+transition of the delivery and an item for watchers, for a state that nobody sees. It is therefore
+sent only if the job takes longer. The delay is safe: the order is durable, and a master without a
+receipt resends it after half a minute.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from __future__ import annotations
 import math
 from typing import Dict, List
 
-#: How long a return may take that comes without a receipt.
+#: Seconds that a return may take to make the receipt unnecessary.
 QUICK_SECONDS = 0.25
 
 
 class Receipts:
-    """Which orders are still to be confirmed, and when; oldest first."""
+    """The orders to confirm, with the time of the receipt; oldest first."""
 
     def __init__(self) -> None:
         self._due: Dict[str, float] = {}
 
     def add(self, jid: str, now: float) -> None:
-        """Confirm *jid* soon, unless its return comes before."""
+        """Confirm *jid* after QUICK_SECONDS, unless its return comes first."""
         self._due.setdefault(jid, now + QUICK_SECONDS)
 
     def drop(self, jid: str) -> None:
-        """Another word of *jid* goes out."""
+        """Cancel a receipt, because another message about *jid* is sent."""
         self._due.pop(jid, None)
 
     def clear(self) -> None:
-        """Whatever is open is said anew on the next connection."""
+        """Cancel all receipts; a new connection reports all open jobs anyway."""
         self._due.clear()
 
     def take(self, now: float) -> List[str]:
-        """Return what is to be confirmed now, once."""
+        """Return the jids to confirm now, each once."""
         if not self._due:
             return []
         taken = [jid for jid, due in self._due.items() if due <= now]
@@ -43,5 +43,5 @@ class Receipts:
         return taken
 
     def next_due(self) -> float:
-        """Return when `take` gives something, monotonic."""
+        """Return when `take` next returns something, monotonic."""
         return next(iter(self._due.values()), math.inf)

@@ -1,4 +1,4 @@
-"""What this agent process knows of each open job: one record per job."""
+"""The record of one open job in this agent process."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Dict, List, Optional
 
 from catena.core.clock import Clock
 from catena.core.frozen import dataclass
+from catena.core.fsm import Actor
 from catena.core.job import JobSpec
-from catena.minion.jobs.lifecycle import ATTENDED, MACHINE, Cause, Stage
+from catena.minion.jobs.lifecycle import ATTENDED, MACHINE, JobEvent, Stage
 from catena.minion.jobs.ports import Listener, Processes
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import JobQueue
@@ -20,7 +21,7 @@ _TICKS = float(os.sysconf("SC_CLK_TCK"))
 
 @dataclass(frozen=True)
 class Reserved:
-    """A warm process that gets a new job at once."""
+    """A warm process reserved for a new job."""
 
     process: ProcessRef
     #: The packed order, as the store keeps it.
@@ -28,23 +29,23 @@ class Reserved:
 
 
 @dataclass
-class Work:
-    """The process of a job, and the limits that it works under."""
+class JobProcess:
+    """The process of a job, with its limits."""
 
     output_limit: int
     deadline_seconds: float
-    #: When the process was asked for, monotonic: it may have run another job before.
+    #: Monotonic time at which the job requested the process, which may have run other jobs before.
     asked: float = 0.0
     process: Optional[ProcessRef] = None
-    #: The event loop reports the end of the process; otherwise `tick` looks for it.
+    #: Whether the event loop reports the end of the process; otherwise `tick` polls it.
     watched: bool = False
     #: Why the process was killed; "" if it was not.
     killed: str = ""
-    #: The listener knows that the job runs.
+    #: Whether the listener knows that the job runs.
     reported: bool = False
 
     def age(self, now: float) -> float:
-        """Return how long the process has worked on the job, seconds; *now* is monotonic."""
+        """Return how long the process has worked on the job, in seconds; *now* is monotonic."""
         if self.process is None:
             return 0.0
         return max(0.0, now - max(self.asked, self.process.start / _TICKS))
@@ -56,53 +57,59 @@ class Job:
 
     jid: str
     stage: Stage = Stage.queued
-    #: The order, as long as it need not be read from disk; most new jobs begin at once.
+    #: The order, kept in memory only until the job has begun; then it is read from disk.
     order: Optional[JobSpec] = None
-    #: Position in the queue that the master was sent last.
+    #: Last position in the queue that was sent to the master.
     position: Optional[int] = None
     #: Latest start on the monotonic clock; None: none was set in this boot.
     begin_by: Optional[float] = None
-    #: Until when the order may be sent again, seconds since the epoch; None: its order says.
+    #: Time until which the order may be resent, seconds since the epoch; None: see the order.
     not_after: Optional[float] = None
-    #: The store knows that the job begins.
+    #: Whether the store knows that the job begins.
     begin_kept: bool = False
-    #: The warm process that was chosen for the job.
+    #: The warm process that is reserved for the job.
     reserved: Optional[Reserved] = None
-    #: How many of its processes ended before they claimed the job.
+    #: Number of its processes that ended before they claimed the job.
     unclaimed: int = 0
-    #: From `forking` to the end of the process.
-    work: Optional[Work] = None
+    #: Set from `forking` to the end of the process.
+    work: Optional[JobProcess] = None
     #: Body of a return that is not durable yet; None: it is in the job's folder.
     outcome: Optional[bytes] = None
 
 
 class JobTable:
-    """The open jobs of one agent process, moved by the life cycle's table alone."""
+    """The open jobs of one agent process, which change only as the life cycle's table allows."""
 
     def __init__(self) -> None:
         self._jobs: Dict[str, Job] = {}
         self._attended: Dict[str, Job] = {}
 
     def add(self, job: Job) -> Job:
-        """Keep and return *job*, which is new."""
+        """Add and return the new *job*."""
         self._jobs[job.jid] = job
         return job
 
     def get(self, jid: str) -> Optional[Job]:
-        """Return the record of *jid*; None: it is not open here."""
+        """Return the record of *jid*; None if it is not open here."""
         return self._jobs.get(jid)
 
     def of(self, jid: str) -> Job:
-        """Return the record of *jid*, which is made where a job is known to the disk alone."""
+        """Return the record of *jid*; create it for a job that is only on disk."""
         return self._jobs.get(jid) or self.add(Job(jid))
 
-    def move(self, job: Job, cause: Cause) -> None:
-        """Move *job* as the table says.
+    def move(self, job: Job, cause: JobEvent, actor: Actor = Actor.agent) -> None:
+        """Move *job* to its next stage.
+
+        Args:
+            job: the job.
+            cause: what happens to it.
+            actor: who causes it.
 
         Raises:
-            InvalidStateError: the table has no such row.
+            InvalidStateError: the life cycle's table has no such row.
+            ActorError: the row is reserved for other actors.
         """
-        job.stage = MACHINE.next(job.stage, cause)
+        job.stage = MACHINE.next(job.stage, cause, actor)
         if job.stage in ATTENDED:
             self._attended[job.jid] = job
         else:
@@ -111,16 +118,16 @@ class JobTable:
             self._jobs.pop(job.jid, None)
 
     def attended(self, *stages: Stage) -> List[Job]:
-        """Return the jobs of some of the stages that `tick` looks after."""
+        """Return the jobs in *stages* among those that `tick` looks after."""
         return [job for job in self._attended.values() if job.stage in stages]
 
     @property
     def needs_attention(self) -> bool:
-        """Whether there is a job that `tick` looks after."""
+        """Return whether there is a job that `tick` looks after."""
         return bool(self._attended)
 
     def clear(self) -> None:
-        """Forget all jobs; the disk knows them."""
+        """Remove all records; the jobs remain on disk."""
         self._jobs.clear()
         self._attended.clear()
 
@@ -139,5 +146,5 @@ class Parts:
     boot_id: str
 
     def wall(self) -> float:
-        """Return the wall clock's time, seconds since the epoch."""
+        """Return the wall clock in seconds since the epoch."""
         return self.clock.now().timestamp()

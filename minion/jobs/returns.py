@@ -1,7 +1,7 @@
-"""Saying a job's return to the master: in one message, or in pieces straight from its file.
+"""Sending of returns to the master: in one message, or in pieces read from the file.
 
-A return that is larger than a control frame is never loaded as a whole: an idle daemon must not
-keep the memory of its largest job.
+A return larger than a control frame is never loaded completely, so that an idle daemon does not
+keep the memory of its largest return.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from catena.minion.records.sealed import SEAL_BYTES
 from catena.transport import wire
 from catena.transport.messages import JobReturned, ReturnPart
 
-#: A body up to this size goes as one JobReturned on the control socket.
+#: Maximum bytes of a body sent as one JobReturned on the control socket.
 SMALL_BYTES = 200 * 1024
 
 
 class ReturnSender:
-    """Knows how far each large return has been said.
+    """Sends returns, and tracks how much of each large one was sent.
 
     Args:
         log: the agent's log.
@@ -35,7 +35,7 @@ class ReturnSender:
         self._digest: Dict[str, str] = {}
 
     def say(self, store: JobStore, jid: str, link: Sender) -> bool:
-        """Send a return, or go on sending it; False: the link takes no more now."""
+        """Send a return, or its next pieces; return False if the link accepts no more now."""
         try:
             body = store.logged_return(jid)
             if body is not None:
@@ -47,16 +47,16 @@ class ReturnSender:
                 return self._pieces(folder.jid, path, size, link)
             return link.send("control", JobReturned(folder.read_return(SMALL_BYTES)))
         except (OSError, CatenaError) as error:
-            # Tried again later, ever more seldom; the folder keeps it for people to look at.
-            self._log.error(f"job {jid}: its return can't be sent: {error}")
+            # Retried later, at growing intervals; the folder keeps the return for inspection.
+            self._log.error(f"job {jid}: its return cannot be sent: {error}")
             return True
 
     def restart(self) -> None:
-        """Begin with the first piece again: the connection that took the others is gone."""
+        """Start again with the first piece, because the connection has ended."""
         self._next.clear()
 
     def forget(self, jid: str) -> None:
-        """The master has it."""
+        """Drop the state of a return that the master has stored."""
         self._next.pop(jid, None)
         self._digest.pop(jid, None)
 

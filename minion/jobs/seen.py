@@ -1,52 +1,51 @@
-"""The job ids that this minion is done with, so that none is run a second time.
+"""The ids of ended jobs, so that no job runs a second time.
 
 A text file of lines `<expiry> <jid> <why>`, appended and synced. Each append ends with a line
 `#<count> <crc32>` over its own lines, which older agents skip. A last line without its end was
-torn by a power failure and is skipped: nobody was promised anything. Anything else that does not
-fit is damage. Jobs that are done are known from the daemon's log (`log`) first; they are written
-here before they go from there.
+torn by a power failure and is skipped, since nothing was confirmed from it. Anything else that
+does not match is damage. Ended jobs are first recorded in the daemon's log (`log`); they are
+written here before the log drops them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import zlib
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
 from catena.core.files import read_limited, sync_file, sync_folder, write_all, write_durable
-from catena.runtime import damage
+from catena.core.patterns import lazy_pattern
 
-#: How long a job id is remembered beyond the time until which its order may arrive.
+#: Seconds for which a jid is remembered after its order can no longer arrive.
 MARGIN_SECONDS = 24 * 3600
-#: Same, where the order has no such time.
+#: The same for an order without such a time.
 KEEP_SECONDS = 7 * 24 * 3600
 _LIMIT = 64 * 1024 * 1024
-#: After how many lines it is looked at whether the file can be shorter.
+#: Number of lines after which the file is checked for expired ones.
 _LOOK_LINES = 1000
-#: Why an order is refused whose job was seen before. A master that has the return of an ended
-#: job ignores the refusal; one with a restored or repeated store would wait for a return.
+#: Reasons for refusing an order whose job was seen before. A master that has the return of an
+#: ended job ignores the refusal; one with a restored store would otherwise wait for a return.
 REFUSALS = {
-    "done": "a job of this id has ended here before, and its return was stored by a master",
-    "cancelled": "it was cancelled before it came",
+    "done": "a job with this id has ended here before, and a master has stored its return",
+    "cancelled": "it was cancelled before it arrived",
 }
 _WHY = tuple(REFUSALS)
-_CHECK = re.compile(r"#([0-9]{1,9}) ([0-9a-f]{8})\Z")
+_CHECK = lazy_pattern(r"#([0-9]{1,9}) ([0-9a-f]{8})\Z")
 #: Seconds since the epoch.
-_UNTIL = re.compile(r"[0-9]{1,12}\Z")
-#: A torn append leaves less than a line, or zeros.
+_UNTIL = lazy_pattern(r"[0-9]{1,12}\Z")
+#: Maximum bytes of a torn append: less than a line, or zeros.
 _TORN_BYTES = 80
 
 
 def expiry(not_after: float, now: float) -> int:
-    """Return until when a job is remembered whose order may arrive until *not_after*; 0: ever."""
+    """Return until when a job must be remembered whose order may arrive until *not_after*."""
     return int(max(not_after + MARGIN_SECONDS, now) if not_after else now + KEEP_SECONDS)
 
 
 class SeenJobs:
-    """Remembers job ids until no order of theirs can arrive any more.
+    """Remembers job ids until their orders can no longer arrive.
 
     Args:
         path: the file.
@@ -57,11 +56,11 @@ class SeenJobs:
         self._path = path
         self._seen: Dict[str, Tuple[int, str]] = {}
         self._noted: List[str] = []
-        #: Says that the file has checksums: before, an empty one is nothing to speak of.
+        #: Marks that the file has checksums; without it an empty file is no damage.
         self._checked = path.with_name(f"{path.name}.checked")
         self._lines = self._load(now)
         if self._lines > 2 * len(self._seen) + 100 or not self._checked.exists():
-            with contextlib.suppress(OSError):  # a full disk: the old file stays, and is whole
+            with contextlib.suppress(OSError):  # a full disk: the old file stays intact
                 self._compact()
                 self._checked.touch(mode=0o600)
 
@@ -81,19 +80,19 @@ class SeenJobs:
         self._append(f"{until} {jid} {why}\n", 1)
         self._seen[jid] = (until, why)
         if self._lines % _LOOK_LINES == 0:
-            # An agent that stays connected for a year must not grow a file that it can't read.
+            # Keep the file of an agent that stays connected for a year below its size limit.
             self.expire(now)
 
     def note(self, jid: str, until: int) -> None:
-        """Remember that *jid* is done, which the daemon's log keeps until `save`."""
+        """Remember that *jid* is done; the daemon's log keeps this until `save`."""
         self._seen[jid] = (until, "done")
         self._noted.append(jid)
 
     def save(self) -> None:
-        """Make durable what was noted.
+        """Make all noted jobs durable.
 
         Raises:
-            OSError: nothing of it is in the file.
+            OSError: none of them is in the file.
         """
         noted = [jid for jid in self._noted if jid in self._seen]
         self._append("".join(f"{self._seen[jid][0]} {jid} done\n" for jid in noted), len(noted))
@@ -107,7 +106,7 @@ class SeenJobs:
             write_all(handle, _checked(text, lines))
             os.fdatasync(handle)
         except OSError:
-            # What a full disk took in part would spoil the next line.
+            # Truncate a line that a full disk cut short; it would corrupt the next one.
             os.ftruncate(handle, before)
             raise
         finally:
@@ -115,7 +114,7 @@ class SeenJobs:
         self._lines += lines
 
     def why(self, jid: str) -> str:
-        """Return "done", "cancelled", or "" for a job that is not known here."""
+        """Return "done", "cancelled", or "" for an unknown job."""
         return self._seen.get(jid, (0, ""))[1]
 
     def __contains__(self, jid: str) -> bool:
@@ -125,11 +124,11 @@ class SeenJobs:
         return len(self._seen)
 
     def expire(self, now: float) -> None:
-        """Forget what no order can bring back; the file follows when half of it is of no use."""
+        """Forget expired jobs; rewrite the file when half of it has expired."""
         for jid in [jid for jid, (expiry, _) in self._seen.items() if expiry < now]:
             del self._seen[jid]
         if self._lines > 2 * len(self._seen) + _LOOK_LINES:
-            with contextlib.suppress(OSError):  # a full disk: the old file stays, and is whole
+            with contextlib.suppress(OSError):  # a full disk: the old file stays intact
                 self._compact()
 
     def _load(self, now: float) -> int:
@@ -145,19 +144,21 @@ class SeenJobs:
         for jid, (until, why) in found.seen.items():
             if until >= now:
                 self._seen[jid] = (until, why)
-        # A file with checksums was made whole: without a single line end it is another one.
+        # A file with checksums was written as a whole, so one without any line end was replaced.
         bad = found.bad or int(b"\n" not in data and self._checked.exists())
         if bad:
             self._report(bad, data)
         if bad or found.is_torn:
             # A torn tail must not join the next line.
-            with contextlib.suppress(OSError):  # a full disk: nothing can be added either
+            with contextlib.suppress(OSError):  # a full disk: no line can be appended either
                 self._compact()
         return found.lines
 
     def _report(self, bad: int, data: bytes) -> None:
-        what = f"{bad} of its lines are not what was written" if data else "it is empty or gone"
-        lost = "others that were done: the master has their returns and does not send them again"
+        from catena.runtime import damage
+
+        what = f"{bad} of its lines are damaged" if data else "it is empty or missing"
+        lost = "other ended jobs: the master has their returns and does not send them again"
         found = damage.Damage(str(self._path), what, f"{len(self._seen)} job ids", lost)
         damage.report(self._path.parent, found, data)
 
@@ -169,11 +170,11 @@ class SeenJobs:
 
 
 class _Found(NamedTuple):
-    """What the bytes of the file say."""
+    """The parsed content of the file."""
 
     seen: Dict[str, Tuple[int, str]]
     lines: int
-    #: Lines that are none, and checksums that do not fit.
+    #: Number of invalid lines and of checksums that do not match.
     bad: int
     is_torn: bool
 

@@ -1,4 +1,4 @@
-"""How a job gets from the queue into a process."""
+"""Starts queued jobs in processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Callable
 from catena.core.job import JobSpec
 from catena.minion.jobs import decide
 from catena.minion.jobs.folder import Claim, JobFolderError
-from catena.minion.jobs.lifecycle import Cause, Stage
+from catena.minion.jobs.lifecycle import JobEvent, Stage
 from catena.minion.jobs.outcomes import Outcomes
 from catena.minion.jobs.record import Job, Parts, Reserved
 from catena.minion.jobs.supervisor import Supervisor, lacks_space, work_of
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 
 
 class Starter:
@@ -19,9 +19,9 @@ class Starter:
 
     Args:
         parts: see Parts.
-        outcomes: takes the return of a job that can't begin.
+        outcomes: receives the return of a job that cannot begin.
         supervisor: takes over once there is a process.
-        start: gives the agent's start record with the newest grains.
+        start: returns the agent's start record with the newest grains.
     """
 
     def __init__(
@@ -29,22 +29,23 @@ class Starter:
         parts: Parts,
         outcomes: Outcomes,
         supervisor: Supervisor,
-        start: Callable[[], Start],
+        start: Callable[[], StartData],
     ) -> None:
         self._parts, self._outcomes = parts, outcomes
         self._supervisor, self._start = supervisor, start
 
     def keep(self, job: Job, spec: JobSpec, begins: bool) -> None:
-        """Make an order durable, and with it that it *begins*, and in which process.
+        """Make an order durable, together with whether it *begins* and in which process.
 
         Raises:
-            OSError: nothing of it is kept.
+            OSError: nothing is stored.
         """
         parts = self._parts
         # A claim is valid within one boot: without the boot's id nobody can check it later.
         process = parts.processes.free(spec.fun) if begins and parts.boot_id else None
         if process is None:
-            # A kill may leave even a job that begins at once to the next agent of this boot.
+            # After a kill even a job that begins at once may be left to the next agent of this
+            # boot.
             parts.store.add(spec, begins, begin_by=job.begin_by or 0.0)
         else:
             claim = Claim(process, since=parts.clock.monotonic())
@@ -56,15 +57,15 @@ class Starter:
         """Begin a job that the queue has chosen."""
         job = self._parts.jobs.of(jid)
         job.position = None
-        self._parts.jobs.move(job, Cause.start)
+        self._parts.jobs.move(job, JobEvent.start)
         self._begin(job)
 
     def retry(self) -> bool:
-        """Begin postponed jobs again that have space; return whether one left the queue."""
+        """Retry postponed jobs for which there is space; return whether one left the queue."""
         left = False
         for job in self._parts.jobs.attended(Stage.postponed):
             if self._parts.store.folder(job.jid).has_room():
-                self._parts.jobs.move(job, Cause.retry)
+                self._parts.jobs.move(job, JobEvent.retry)
                 self._begin(job)
                 left = left or job.jid not in self._parts.queue.running()
         return left
@@ -80,7 +81,7 @@ class Starter:
             parts.queue.drop(job.jid)
             return
         if self._is_too_late(job, spec):
-            why = "it waited too long in the queue: it may not start any more"
+            why = "it was queued too long: it may no longer start"
             self._outcomes.fail(job, spec, why)
         elif lacks_space(spec, folder) or not self._keep_begin(job):
             self._supervisor.postpone(job)
@@ -88,7 +89,7 @@ class Starter:
             self._fork(job, spec)
 
     def _assign(self, job: Job) -> bool:
-        """Give a new job to the warm process that was chosen; False: it needs one of its own."""
+        """Send a new job to its reserved warm process; return False if it needs a new process."""
         reserved, job.reserved = job.reserved, None
         if reserved is None:
             return False
@@ -99,7 +100,7 @@ class Starter:
             job.work = work_of(spec, now)
             job.work.process, job.work.watched = process, True
             job.begin_kept = False
-            parts.jobs.move(job, Cause.assign)
+            parts.jobs.move(job, JobEvent.assign)
             return True
         try:
             parts.store.withdraw(job.jid)
@@ -109,7 +110,7 @@ class Starter:
         return False
 
     def _has_folder(self, job: Job) -> bool:
-        """Make the folder of a job that only the log knows; return whether the job may begin."""
+        """Create the folder of a job that is only in the log; return whether the job may begin."""
         store = self._parts.store
         if not store.is_given(job.jid):
             return True
@@ -121,7 +122,7 @@ class Starter:
         folder = store.folder(job.jid)
         if not folder.is_claimed():
             return True
-        # The job began in an earlier boot; its journal says where it goes on.
+        # The job began in an earlier boot; its journal tells where to continue.
         self._supervisor.died(job, store.spec(job.jid), folder)
         return False
 
@@ -135,7 +136,7 @@ class Starter:
         return late and not self._parts.store.goes_on(spec)
 
     def _keep_begin(self, job: Job) -> bool:
-        """Make durable that a job begins; False: the disk is full."""
+        """Record durably that a job begins; return False if the disk is full."""
         store = self._parts.store
         try:
             if not job.begin_kept:
@@ -149,9 +150,9 @@ class Starter:
     def _fork(self, job: Job, spec: JobSpec) -> None:
         parts, now = self._parts, self._parts.clock.monotonic()
         job.work = work_of(spec, now)
-        parts.jobs.move(job, Cause.fork)
+        parts.jobs.move(job, JobEvent.fork)
         try:
             parts.processes.fork(job.jid, spec.fun, self._start(), now)
         except OSError as error:
-            parts.log.error(f"job {job.jid}: no process can be made: {error}")
+            parts.log.error(f"job {job.jid}: cannot create a process: {error}")
             self._supervisor.ended(job.jid)

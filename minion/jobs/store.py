@@ -1,13 +1,13 @@
-"""All jobs of a minion on disk: their folders, and the log that mends them after a power cut."""
+"""All jobs of a minion on disk: their folders, and the log that repairs them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from pathlib import Path
-from typing import Container, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Container, Dict, Iterable, List, Optional, Tuple
 
-from catena.core import frozen, ids, records
+from catena.core import frozen, ids, payloads, records
 from catena.core.chain_calls import RESUME
 from catena.core.errors import CatenaError, RecordError
 from catena.core.files import (
@@ -18,53 +18,55 @@ from catena.core.files import (
     sync_file,
     sync_folder,
 )
-from catena.core.job import JobSpec
+from catena.core.job import CHAIN, JobSpec
+from catena.core.records import plain
 from catena.minion.jobs.folder import (
-    Aside,
     Claim,
     JobFolder,
     JobFolderError,
+    ReturnExtras,
     StoredSpec,
     unlink,
     unpacked_aside,
     unpacked_order,
 )
-from catena.minion.jobs.log import JobLog, Line
+from catena.minion.jobs.log import JobLog, JobLogRecord
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import entry_of
 from catena.minion.records.sealed import seal, unseal
 from catena.transport import wire
 
-#: A return up to this size is kept in the log; a larger one is synced where it lies.
+#: Maximum bytes of a return that is stored in the log; a larger one is synced in its folder.
 LOGGED_BYTES = 64 * 1024
-#: How soon it is written which returns the master has. A killed agent says again what was not; to
-#: a master that has dropped such a job long since it would be a new one.
+#: Seconds after which stored returns are recorded. An agent killed before that resends a return;
+#: to a master that has since deleted the job, it would be a new job.
 NOTED_SECONDS = 5.0
 
 
 class JobStore:
-    """Only the daemon has one: it alone writes the log.
+    """The jobs of a minion on disk. Only the daemon has one, because only it writes the log.
 
     Args:
-        cache_dir: the agent's.
-        boot_id: id of the running boot; "" where it is unknown: what may have begun has.
+        cache_dir: the agent's cache folder.
+        boot_id: id of the running boot; "" if unknown: then every job that may have begun counts
+            as begun.
     """
 
     def __init__(self, cache_dir: Path, boot_id: str = "") -> None:
         self._folder = private_folder(private_folder(cache_dir) / "jobs")
-        #: The same as text: the way of a given job needs no paths.
+        #: The same path as text, to avoid the cost of Path objects.
         self._where = str(self._folder)
         self._boot_id = boot_id
         self._log = JobLog(cache_dir / "jobs.log")
         self._received = 0
-        #: Open jobs whose folder nobody has made: a process has, or had, them by its line, or a
-        #: power cut took the folder and the disk is full.
-        self._given: Dict[str, Line] = {}
-        #: Until when jobs of an earlier agent of this boot may begin, monotonic, by jid.
+        #: Open jobs without a folder: they were sent to a warm process, or a power failure took
+        #: the folder and the disk is full.
+        self._given: Dict[str, JobLogRecord] = {}
+        #: jid -> latest start, monotonic, of jobs left by an earlier agent of this boot.
         self.begin_by: Dict[str, float] = {}
-        #: When notes are written, monotonic; 0.0: there were none.
+        #: Monotonic time at which buffered records are written; 0.0: there are none.
         self._flush_at = 0.0
-        #: The return that was kept last and is not said yet: mostly it is said in the same turn.
+        #: jid and body of the return stored last, which is usually sent in the same iteration.
         self._fresh: Tuple[str, bytes] = ("", b"")
 
     def folder(self, jid: str) -> JobFolder:
@@ -72,7 +74,7 @@ class JobStore:
         return JobFolder(self._folder / ids.jid(jid))
 
     def knows(self, jid: str) -> bool:
-        """Return whether *jid* was received and not let go since."""
+        """Return whether *jid* was received and has not been removed since."""
         return jid in self._given or self._is_placed(jid)
 
     def _is_placed(self, jid: str) -> bool:
@@ -85,21 +87,21 @@ class JobStore:
         claim: Optional[Claim] = None,
         begin_by: float = 0.0,
     ) -> bytes:
-        """Keep an order for good, give it its place in line, and return it packed.
+        """Store an order durably with its number of receipt, and return it packed.
 
         Args:
             spec: the order.
-            begins: as `begin` was called with it, in the same moment.
-            claim: the process that it is given to at once, by its line; such a job has no folder.
-            begin_by: until when it may begin, monotonic; 0.0: for ever.
+            begins: also record that it begins, like `begin`.
+            claim: the warm process that it is sent to at once; such a job has no folder.
+            begin_by: latest start, monotonic; 0.0: no limit.
 
         Raises:
-            OSError: disk full: nothing is kept, the order must not be confirmed.
+            OSError: the disk is full; nothing is stored, and the order must not be confirmed.
         """
         stored = StoredSpec(spec, self._received + 1)
-        order = wire.pack_body(stored)
+        order = wire.pack_body(_to_keep(stored))
         held = records.encode(claim) if claim else {}
-        known = Line(spec.jid, self._boot_id, begins, order, claim=held, begin_by=begin_by)
+        known = JobLogRecord(spec.jid, self._boot_id, begins, order, claim=held, begin_by=begin_by)
         self._log.add(known)
         if claim is None:
             self._place(spec.jid, order)
@@ -114,7 +116,7 @@ class JobStore:
             folder.place(order)
         except OSError:
             folder.remove()
-            # The line goes last: a power failure may leave half an order, which it mends.
+            # Remove the log's record last: it repairs a half-written order after a power failure.
             sync_folder(self._folder)
             self._log.take_back()
             raise
@@ -130,38 +132,38 @@ class JobStore:
         return self.folder(jid).read_spec().spec
 
     def has_return(self, jid: str) -> bool:
-        """Return whether the outcome of *jid* is there."""
+        """Return whether the outcome of *jid* is stored."""
         return self._log.has_return(jid) or self.folder(jid).has_return()
 
     def claimed_by(self, jid: str) -> Optional[Claim]:
-        """Return who has *jid*, or None.
+        """Return the claim on *jid*, or None.
 
         Raises:
-            JobFolderError: its name is no claim.
+            JobFolderError: the claim cannot be parsed.
         """
         claim = self.folder(jid).claimed_by()
         known = self._given[jid].claim if jid in self._given else {}
         return records.decode(Claim, known) if claim is None and known else claim
 
-    def aside(self, jid: str) -> Aside:
-        """Return what belongs to an outcome that is in the log alone."""
+    def aside(self, jid: str) -> ReturnExtras:
+        """Return the additional data of an outcome that is only in the log."""
         data = self._given[jid].aside if jid in self._given else b""
-        return unpacked_aside(data) if data else Aside()
+        return unpacked_aside(data) if data else ReturnExtras()
 
     def is_given(self, jid: str) -> bool:
-        """Return whether *jid* lies in the log alone."""
+        """Return whether *jid* is only in the log."""
         return jid in self._given
 
     def has_begun(self, jid: str) -> bool:
-        """Return whether a process may have begun with *jid*, which lies in the log alone."""
+        """Return whether a process may have begun *jid*, which is only in the log."""
         line = self._given.get(jid)
         return line is not None and (line.begun or bool(line.claim))
 
     def goes_on(self, spec: JobSpec) -> bool:
-        """Return whether a job goes on with what has begun: it is never too late for that.
+        """Return whether a job continues work that has begun, for which it is never too late.
 
-        A chain that was given back before its chunks were here has not begun. How long one may
-        wait for its boot is its master's to say.
+        A chain that was given back before it had received its chunks has not begun. Its master
+        decides how long a chain may wait for its boot.
         """
         folder = self.folder(spec.jid)
         if folder.attempts() or spec.fun == RESUME:
@@ -172,20 +174,20 @@ class JobStore:
         return work is None or (self._folder.parent / "chains" / str(work.number)).exists()
 
     def mend(self, jid: str) -> None:
-        """Make the folder that *jid* needs to begin, where it lies in the log alone.
+        """Create the folder that *jid* needs to begin, if it is only in the log.
 
         Raises:
-            OSError: disk full: it must not begin.
+            OSError: the disk is full; the job must not begin.
         """
         if jid in self._given:
             self._mend(self.folder(jid), self._given[jid])
             del self._given[jid]
 
     def withdraw(self, jid: str) -> None:
-        """A given job did not reach its process: make its folder, for another one.
+        """Create the folder of a job that did not reach its warm process, for another process.
 
         Raises:
-            JobFolderError: disk full: it must not begin.
+            JobFolderError: the disk is full; the job must not begin.
         """
         try:
             self.folder(jid).place(self._given[jid].order)
@@ -195,26 +197,26 @@ class JobStore:
         del self._given[jid]
 
     def leave(self) -> None:
-        """Make the folders of given jobs: the agent that comes next may be an older one."""
-        with contextlib.suppress(OSError):  # a full disk: the log knows
+        """Create the folders of jobs in warm processes, for a next agent that may be older."""
+        with contextlib.suppress(OSError):  # a full disk: the log has them
             self._log.flush()
             for jid, line in self._given.items():
                 ret = self._log.read_return(jid) if self._log.has_return(jid) else b""
                 self._mend(self.folder(jid), frozen.replace(line, ret=ret))
 
     def begin(self, jid: str) -> None:
-        """Keep for good that a process may begin with *jid*: after a cut it must not begin twice.
+        """Record durably that a process may begin *jid*, so that it is not begun twice.
 
         Raises:
-            OSError: disk full: it must not begin.
+            OSError: the disk is full; the job must not begin.
         """
-        self._log.add(Line(jid, self._boot_id, begun=True))
+        self._log.add(JobLogRecord(jid, self._boot_id, begun=True))
 
     def keep_return(self, folder: JobFolder) -> None:
-        """Make the outcome that lies in *folder* durable.
+        """Make the outcome in *folder* durable.
 
         Raises:
-            OSError: disk full: it must not be told.
+            OSError: the disk is full; the outcome must not be reported.
             JobFolderError: it is damaged.
         """
         self._given.pop(folder.jid, None)
@@ -231,22 +233,22 @@ class JobStore:
         except ValueError as error:
             raise JobFolderError(f"{path}: {error}") from None
         beside = read_limited(aside, LOGGED_BYTES) if aside.exists() else b""
-        self._log.add(Line(folder.jid, self._boot_id, ret=ret, aside=beside))
+        self._log.add(JobLogRecord(folder.jid, self._boot_id, ret=ret, aside=beside))
 
     def keep_given(self, jid: str, body: bytes) -> None:
-        """Make the outcome of a given job durable, of which nothing lies anywhere else.
+        """Store the outcome of a job in a warm process durably; it is stored nowhere else.
 
         Raises:
-            OSError: disk full: it must not be told.
+            OSError: the disk is full; the outcome must not be reported.
         """
-        self._log.add(Line(jid, self._boot_id, ret=body))
+        self._log.add(JobLogRecord(jid, self._boot_id, ret=body))
         self._fresh = (jid, body)
 
     def logged_return(self, jid: str) -> Optional[bytes]:
-        """Return the body of a JobReturned that is in the log; None: it is in its folder alone.
+        """Return the body of a JobReturned in the log; None if it is only in the job's folder.
 
         Raises:
-            JobFolderError: it can't be read.
+            JobFolderError: it cannot be read.
         """
         if not self._log.has_return(jid):
             return None
@@ -259,19 +261,20 @@ class JobStore:
             raise JobFolderError(f"the return of {jid}: {error}") from None
 
     def end(self, jid: str, until: int) -> None:
-        """Let a job go whose return the master has.
+        """Remove a job whose return the master has stored.
 
-        A power cut may take this, and of a return that is in the log a kill of this process in the
-        seconds until `tick`: it is then there, and said once more.
+        A power failure may undo this. So may a kill of this process before `tick`, if the return
+        is in the log. The return is then sent again.
 
         Args:
             jid: the job.
-            until: when its order can come no more, seconds since the epoch; not 0.
+            until: time after which its order cannot arrive any more, seconds since the epoch; not
+                0.
 
         Raises:
-            OSError: disk full: it is still here.
+            OSError: the disk is full; the job is still there.
         """
-        line = Line(jid, self._boot_id, until=until)
+        line = JobLogRecord(jid, self._boot_id, until=until)
         if self._log.has_return(jid):
             self._log.note(line)
         else:
@@ -280,39 +283,39 @@ class JobStore:
             self.folder(jid).remove()
 
     def ended(self) -> Dict[str, int]:
-        """Return the jobs that were let go and are in the log still, with their `until`."""
+        """Return the removed jobs that are still in the log, with their `until`."""
         return {jid: line.until for jid, line in self._log.read().items() if line.until}
 
     def tick(self, now: float) -> None:
-        """Write which returns the master has, some seconds after; *now* is monotonic."""
+        """Record stored returns NOTED_SECONDS after the first; *now* is monotonic."""
         if not self._log.has_notes:
             self._flush_at = 0.0
         elif not self._flush_at:
             self._flush_at = now + NOTED_SECONDS
         elif now >= self._flush_at:
             self._flush_at = 0.0
-            with contextlib.suppress(OSError):  # a full disk: they come with the next line
+            with contextlib.suppress(OSError):  # a full disk: the next append writes them
                 self._log.flush()
 
     @property
     def is_long(self) -> bool:
-        """Whether it is time to `shrink`."""
+        """Return whether the log should be shrunk."""
         return self._log.is_long
 
     def shrink(self) -> None:
-        """Forget jobs that were let go; that they are done must be durable elsewhere.
+        """Remove ended jobs from the log; their end must be durable elsewhere.
 
         Raises:
-            OSError: no room.
+            OSError: the disk is full.
         """
         self._log.shrink()
 
     def scan(self) -> Tuple[List[StoredSpec], List[str]]:
         """Return the orders on disk in the order of their receipt, and the jids of damaged ones.
 
-        What a power cut took is mended first. A folder that is damaged all the same is moved
-        aside, as jobs/bad-<jid>: it must neither stop the daemon's start nor be run. One without
-        an order was never confirmed: it goes.
+        Folders are first repaired after a power failure. A folder that is still damaged is renamed
+        to jobs/bad-<jid>: it must neither prevent the daemon's start nor run. A folder without an
+        order was never confirmed and is removed.
         """
         logged = self._log.read()
         found, bad = self._mend_all(logged.values()), []
@@ -329,7 +332,7 @@ class JobStore:
                 stored = JobFolder(path).read_spec()
                 ids.jid(path.name)
                 if stored.spec.jid != path.name:
-                    raise JobFolderError(f"{path}: holds the order of {stored.spec.jid}")
+                    raise JobFolderError(f"{path}: contains the order of {stored.spec.jid}")
             except (CatenaError, RecordError):
                 JobFolder(self._folder / f"bad-{path.name}").remove()
                 path.rename(self._folder / f"bad-{path.name}")
@@ -340,14 +343,14 @@ class JobStore:
         return sorted(found, key=lambda item: item.received), bad
 
     def _doubt(self, logged: Container[str]) -> None:
-        """Take open jobs without a result for begun where the log may have lost that they were.
+        """Treat open jobs without a result as begun if the log may have lost that they were.
 
-        Of a damaged log these are all jobs; otherwise those that are not in it, as when lines at
-        its end are missing. The process of such a job is not known, so that it counts as dead: the
-        job is not begun a second time.
+        These are all jobs if the log is damaged; otherwise those that are not in it, as when
+        records at its end are missing. The process of such a job is unknown and counts as dead, so
+        the job is not begun a second time.
 
         Args:
-            logged: jids that the log knows.
+            logged: jids in the log.
         """
         damaged, self._log.is_damaged = self._log.is_damaged, False
         nobody = Claim(ProcessRef(0, 0, ""))
@@ -362,10 +365,10 @@ class JobStore:
         if damaged:
             self._given = {j: frozen.replace(one, begun=True) for j, one in self._given.items()}
 
-    def _mend_all(self, lines: Iterable[Line]) -> List[StoredSpec]:
-        """Mend the folders; return the jobs whose folder a full disk does not take.
+    def _mend_all(self, lines: Iterable[JobLogRecord]) -> List[StoredSpec]:
+        """Repair the folders; return the jobs whose folder does not fit on a full disk.
 
-        Their order is in the log: one that has still to begin gets its folder then, by `mend`.
+        Their order is in the log; `mend` creates the folder before such a job begins.
         """
         left: List[StoredSpec] = []
         for line in lines:
@@ -384,8 +387,8 @@ class JobStore:
                 left.append(unpacked_order(line.order))
         return left
 
-    def _mend(self, folder: JobFolder, line: Line) -> None:
-        """Give a folder what a power cut took of it."""
+    def _mend(self, folder: JobFolder, line: JobLogRecord) -> None:
+        """Restore what a power failure took from a folder."""
         if line.order and _content(folder.path / "spec") != line.order:
             folder.path.mkdir(mode=0o700, exist_ok=True)
             folder.write("spec", line.order)
@@ -400,12 +403,20 @@ class JobStore:
                 folder.claim(records.decode(Claim, line.claim))
             return
         if folder.has_return() and _is_whole(folder.return_path):
-            # Its process ended after the daemon had; the host went down in good order.
+            # The process ended after the daemon had, and the host shut down in an orderly way.
             return
         unlink(folder.return_path)
         if line.begun and not (folder.is_claimed() or folder.is_postponed()):
-            # Its process may have done anything: the same as one that is known, and dead.
+            # Its process may have done anything, so record a claim of a dead process.
             folder.claim(Claim(ProcessRef(0, 0, line.boot)))
+
+
+def _to_keep(stored: StoredSpec) -> Any:
+    """Return an order in a form that agents without payloads can read, for a downgrade."""
+    payload = stored.spec.payload
+    if payload is None or payload.kind != CHAIN:
+        return stored
+    return {**plain(stored), "spec": payloads.before_payloads(stored.spec)}
 
 
 def _is_whole(path: Path) -> bool:

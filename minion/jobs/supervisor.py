@@ -1,4 +1,4 @@
-"""The processes of running jobs: watched, bounded, killed, and what follows from their end."""
+"""Supervision of job processes: watching, limits, kills, and what follows from their end."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from catena.core.marks import is_resumable
 from catena.minion.jobs import decide
 from catena.minion.jobs.decide import Ended, Next
 from catena.minion.jobs.folder import Claim, JobFolder, JobFolderError
-from catena.minion.jobs.lifecycle import Cause, Stage
+from catena.minion.jobs.lifecycle import JobEvent, Stage
 from catena.minion.jobs.outcomes import Outcomes
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import entry_of
-from catena.minion.jobs.record import Job, Parts, Work
+from catena.minion.jobs.record import Job, JobProcess, Parts
 
-#: Seconds between two looks at what no descriptor reports.
+#: Seconds between two checks of what no descriptor reports.
 LOOK_SECONDS = 1.0
-#: Last lines of a job's own output that the agent's log repeats.
+#: Maximum number of lines of a job's own output repeated in the agent's log.
 OUTPUT_LINES = 20
-#: Stages of a job that has, or is about to have, a process.
+#: Stages in which a job has, or is about to have, a process.
 AT_WORK = (Stage.forking, Stage.running, Stage.stopping)
 
 
 class Supervisor:
-    """Looks after the processes of jobs.
+    """Supervises the processes of jobs.
 
     Args:
         parts: see Parts.
-        outcomes: takes what a job came to.
+        outcomes: receives the outcomes of jobs.
         freed: called when a place in the queue may have become free.
     """
 
@@ -36,23 +36,23 @@ class Supervisor:
         self._parts, self._outcomes, self._freed = parts, outcomes, freed
 
     def claim(self, jid: str) -> Optional[Claim]:
-        """Return who has claimed a job; None: nobody, or the claim can't be read."""
+        """Return the claim on a job; None if there is none or it cannot be read."""
         try:
             return self._parts.store.claimed_by(jid)
         except JobFolderError as error:
-            # A power failure tore the claim: the process belongs to an earlier boot.
+            # A power failure tore the claim, so its process belongs to an earlier boot.
             self._parts.log.warning(f"job {jid}: {error}")
             return None
 
     def watch(self, job: Job, spec: JobSpec, claim: Claim) -> None:
-        """Watch the process that has claimed *job*, which another process was to run."""
+        """Watch the process that has claimed *job* in place of another one."""
         killed = job.work.killed if job.work else ""
         job.work = work_of(spec, claim.since)
         job.work.killed = killed
         self._attach(job, job.work, claim.process)
 
     def forked(self, jid: str, pid: int, start: Optional[int]) -> None:
-        """Take the process that was forked for a job; see `ports.ForkListener`."""
+        """Process the fork of a job's process; see `ports.ForkListener`."""
         job = self._at_work(jid)
         if job is None or job.work is None:
             return
@@ -61,16 +61,16 @@ class Supervisor:
             return
         self._attach(job, job.work, ProcessRef(pid, start, self._parts.boot_id))
 
-    def _attach(self, job: Job, work: Work, process: ProcessRef) -> None:
+    def _attach(self, job: Job, work: JobProcess, process: ProcessRef) -> None:
         processes = self._parts.processes
-        self._parts.jobs.move(job, Cause.attach)
+        self._parts.jobs.move(job, JobEvent.attach)
         work.process = process
         work.watched = processes.watch(process, lambda: self.ended(job.jid))
         if work.killed:
             processes.kill(process, "")
 
     def handed(self, jid: str, body: bytes) -> bool:
-        """Take an outcome that a process handed over; False: it could not be made durable."""
+        """Store an outcome that a process handed over; return False if it could not be stored."""
         job = self._at_work(jid)
         if job is None:
             return True
@@ -102,7 +102,7 @@ class Supervisor:
             self._parts.processes.forget(job.work.process)
 
     def _repeat_output(self, folder: JobFolder) -> None:
-        """Log what a job printed beside its return, such as a warning of a custom module."""
+        """Log what a job printed besides its return, such as a warning of a custom module."""
         if folder.output_size():
             for line in folder.output_tail().splitlines()[-OUTPUT_LINES:]:
                 self._parts.log.warning(f"job {folder.jid}: {line}")
@@ -134,48 +134,48 @@ class Supervisor:
     def died(self, job: Job, spec: JobSpec, folder: JobFolder) -> None:
         """Settle a job whose process ended without a return: a crash, a kill, a power failure.
 
-        A resumable one begins again; its journal says where.
+        A resumable job begins again and continues from its journal.
         """
         claim = self.claim(job.jid)
         if claim:
             self._parts.processes.kill(claim.process, claim.scope)
         claimed = folder.is_claimed()
         if decide.goes_on(is_resumable(spec.fun), claimed, folder.attempts()):
-            self._parts.log.warning(f"job {job.jid}: its process died; going on from its journal")
+            self._parts.log.warning(f"job {job.jid}: its process died; continues from its journal")
             folder.release()
             self.requeue(job, spec)
             return
         tail = folder.output_tail()
-        text = "interrupted: the job's process ended without a result; what it did is not known"
+        text = "interrupted: the job's process ended without a result; its effect is unknown"
         self._outcomes.fail(job, spec, f"{text}\n{tail}" if tail else text)
 
     def requeue(self, job: Job, spec: JobSpec) -> None:
         """Put a job that had begun at the head of the queue, so that no other one passes it."""
-        self._parts.jobs.move(job, Cause.requeue)
+        self._parts.jobs.move(job, JobEvent.requeue)
         job.work = None
         self._parts.queue.drop(job.jid)
         self._parts.queue.put_back(entry_of(spec))
 
     def postpone(self, job: Job) -> None:
-        """Put a job off; it keeps its place in the queue, so that no other one passes it."""
-        self._parts.jobs.move(job, Cause.postpone)
+        """Postpone a job; it keeps its place in the queue, so that no other one passes it."""
+        self._parts.jobs.move(job, JobEvent.postpone)
         job.work = None
         why = self._parts.store.folder(job.jid).hindrance()
-        self._parts.log.error(f"job {job.jid}: {why}; it goes on when that has passed")
+        self._parts.log.error(f"job {job.jid}: {why}; it continues when that has passed")
         self._parts.listener.on_postponed(job.jid, why)
 
     def kill(self, job: Job, why: str) -> None:
-        """Kill all processes of a job that is at work; its return says *why*."""
+        """Kill all processes of a job; its return gives *why*."""
         work = job.work
         assert work is not None
         work.killed = work.killed or why
-        self._parts.jobs.move(job, Cause.kill)
+        self._parts.jobs.move(job, JobEvent.kill)
         if work.process is not None:
             claim = self.claim(job.jid)
             self._parts.processes.kill(work.process, claim.scope if claim else "")
 
     def look(self, now: float) -> None:
-        """Look after all processes once; *now* is monotonic."""
+        """Check all processes once; *now* is monotonic."""
         for job in self._parts.jobs.attended(*AT_WORK):
             work = job.work
             if work is None or work.process is None:
@@ -187,24 +187,24 @@ class Supervisor:
                 if not work.reported and work.age(now) >= LOOK_SECONDS:
                     work.reported = self._parts.listener.on_runs(job.jid)
 
-    def _bound(self, job: Job, work: Work, now: float) -> None:
+    def _bound(self, job: Job, work: JobProcess, now: float) -> None:
         printed = self._printed(job.jid, work)
         why = decide.excess(work.age(now), work.deadline_seconds, printed, work.output_limit)
         if why:
             self.kill(job, why)
 
-    def _printed(self, jid: str, work: Work) -> int:
-        """Return how many bytes a job has printed beside its return."""
+    def _printed(self, jid: str, work: JobProcess) -> int:
+        """Return the number of bytes that a job has printed besides its return."""
         if work.process is not None and self._parts.store.is_given(jid):
             return self._parts.processes.printed(work.process)
         return self._parts.store.folder(jid).output_size()
 
 
-def work_of(spec: JobSpec, asked: float) -> Work:
-    """Return the limits that a job works under; *asked* is monotonic."""
-    return Work(spec.output_limit, float(spec.deadline_seconds), asked)
+def work_of(spec: JobSpec, asked: float) -> JobProcess:
+    """Return the limits of a job; *asked* is monotonic."""
+    return JobProcess(spec.output_limit, float(spec.deadline_seconds), asked)
 
 
 def lacks_space(spec: JobSpec, folder: JobFolder) -> bool:
-    """Return whether a resumable job has to wait for space on the disk before it goes on."""
+    """Return whether a resumable job must wait for disk space before it continues."""
     return is_resumable(spec.fun) and not folder.has_room()

@@ -1,4 +1,4 @@
-"""The daemon's end of its template: made at the first job, asked to fork, let go when idle."""
+"""The daemon's connection to its template: started at the first job, stopped when idle."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from typing import Dict, List, Optional, Protocol, Tuple
 
 from catena.minion.loop import Loop
 from catena.minion.start import blob
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.minion.start.interpreter import python_argv
 
 _MESSAGE_BYTES = 4096
 
 
 class Forked(Protocol):
-    """Who is told of forks."""
+    """Notified of forks."""
 
     def forked(
         self, jid: str, pid: int, start: Optional[int], module: str, line: socket.socket
     ) -> None:
-        """A job's process has begun at *start* (ticks since boot); None: it has ended already.
+        """Process the start of a job's process at *start* (ticks since boot); None: it has ended.
 
-        *line* leads to it.
+        *line* is the daemon's end of the socket pair to it.
         """
 
     def unforked(self, jids: List[str]) -> None:
-        """The template is gone, and with it what is known of the processes of these jobs."""
+        """Process the end of the template; it is unknown whether these jobs have processes."""
 
 
 class TemplateLink:
     """At most one template process.
 
     Args:
-        loop: where the answers are read.
-        listener: told of forks.
+        loop: watches the template's answers.
+        listener: notified of forks.
     """
 
     def __init__(self, loop: Loop, listener: Forked) -> None:
         self._loop = loop
         self._listener = listener
         self._pair: Optional[socket.socket] = None
-        #: Of the template that is there, and of those that were let go and have not been reaped.
+        #: pid of the running template, and below those that were stopped but not reaped.
         self._pid = 0
         self._left: List[int] = []
-        #: By jid: the module of the job's function, and the line to its process to be.
+        #: jid -> module of the job's function, and the socket to its future process.
         self._asked: Dict[str, Tuple[str, socket.socket]] = {}
         self.last_used = 0.0
 
     @property
     def alive(self) -> bool:
-        """Whether there is a template."""
+        """Return whether there is a template."""
         return self._pair is not None
 
     @property
     def busy(self) -> bool:
-        """Whether jobs were asked for and not forked yet."""
+        """Return whether there are requested jobs that have not been forked."""
         return bool(self._asked)
 
-    def fork(self, jid: str, module: str, start: Start, now: float) -> None:
-        """Have job *jid* of a function of *module* forked; the answer comes to the listener.
+    def fork(self, jid: str, module: str, start: StartData, now: float) -> None:
+        """Request a process for job *jid* of a function of *module*; the listener gets the answer.
 
         Raises:
-            OSError: no process could be made.
+            OSError: no process could be created.
         """
         if self._pair is None:
             self._start(start)
@@ -80,7 +80,7 @@ class TemplateLink:
             its.close()
 
     def close(self) -> None:
-        """Let the template go; what it forked stays."""
+        """Stop the template; processes that it forked continue."""
         if self._pair is not None:
             self._loop.forget(self._pair.fileno())
             self._pair.close()
@@ -91,7 +91,7 @@ class TemplateLink:
             self._left.append(self._pid)
 
     def reap(self) -> None:
-        """Collect templates that have ended, so that no zombie stays."""
+        """Reap templates that have ended."""
         for pid in list(self._left):
             try:
                 done, _ = os.waitpid(pid, os.WNOHANG)
@@ -100,13 +100,13 @@ class TemplateLink:
             if done:
                 self._left.remove(pid)
 
-    def _start(self, start: Start) -> None:
+    def _start(self, start: StartData) -> None:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         handle = blob.write(start)
         its.set_inheritable(True)
         argv = python_argv("catena.minion.worker.template", str(handle), str(its.fileno()))
         try:
-            # Its environment is the daemon's as it is now; its signals are all at their defaults.
+            # The template gets the daemon's current environment, and default signal handlers.
             self._pid = os.posix_spawn(argv[0], argv, dict(os.environ), setsid=True, setsigmask=[])
         finally:
             its.close()

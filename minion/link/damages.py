@@ -1,4 +1,4 @@
-"""Tells of damaged files: one line in the agent's log each, and an event at the master."""
+"""Reports damaged files: a line in the agent's log, and an event to the master."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from catena.core import records
 from catena.core.errors import CatenaError
 from catena.minion.link.events import Told
 from catena.minion.log import Log
-from catena.runtime import damage
 from catena.transport.messages import EventFired
 
-#: Below `minion/<id>/event/`.
+#: Tag of the event below `minion/<id>/event/`.
 TAG = "damaged"
+#: `runtime.damage.FOLDER`, which an agent without damaged files does not import; a test compares.
+FOLDER = "damaged"
 
 
 class Damages:
-    """The reports that any process of the agent has left.
+    """Sends the damage reports that processes of the agent have left.
 
     Args:
-        cache_dir: the agent's.
-        id: this minion's.
-        fire: keeps an event for the master (`Events.fired`).
+        cache_dir: the agent's cache folder.
+        id: this minion's id.
+        fire: stores an event for the master (`Events.fired`).
         log: the agent's log.
     """
 
@@ -33,14 +34,14 @@ class Damages:
         self, cache_dir: Path, id: str, fire: Callable[[EventFired, Told], None], log: Log
     ) -> None:
         self._cache_dir, self._fire, self._log = cache_dir, fire, log
-        self._folder = f"{cache_dir}/{damage.FOLDER}"
+        self._folder = f"{cache_dir}/{FOLDER}"
         self._tag = f"minion/{id}/event/{TAG}"
         self._logged: Set[str] = set()
-        #: When the folder changed last, as it was looked at; None: it was not there.
+        #: Modification time of the folder at the last check; None: it did not exist.
         self._changed: Optional[int] = None
 
     def look(self) -> None:
-        """Log new reports and send them; one system call where there is none."""
+        """Log and send new reports; costs one system call if there are none."""
         try:
             changed = os.stat(self._folder).st_mtime_ns  # noqa: PTH116  # no Path needed
         except OSError:
@@ -48,6 +49,8 @@ class Damages:
         if changed == self._changed:
             return
         self._changed = changed
+        from catena.runtime import damage
+
         for path, found in damage.untold(self._cache_dir):
             if path.name in self._logged:
                 continue
@@ -58,10 +61,12 @@ class Damages:
             try:
                 self._fire(event, partial(self._kept, path))
             except CatenaError as error:
-                self._log.error(f"{path}: the master can't be told yet: {error}")
+                self._log.error(f"{path}: the report cannot be sent to the master yet: {error}")
 
     def _kept(self, path: Path, fault: Optional[Exception]) -> None:
-        """The event is durable, or can't be: then the next agent process tells it."""
+        """Delete a report whose event is durable; otherwise the next agent process sends it."""
         if fault is None:
-            with contextlib.suppress(OSError):  # a full disk: it is told once more
+            with contextlib.suppress(OSError):  # a full disk: the report is sent once more
+                from catena.runtime import damage
+
                 damage.told(path)

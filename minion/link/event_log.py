@@ -1,14 +1,14 @@
-"""The events that wait for the master, in one file (`outbox/events.log`) that is only added to.
+"""The events that wait for the master, in one append-only file (`outbox/events.log`).
 
-What came in one turn of the agent's loop is written and synced together by `commit`, before
-anybody hears that it is kept.
+`commit` writes and syncs all events of one iteration of the agent's event loop, before their
+senders are notified.
 
-What the master has stored is noted without a sync of its own: together with the next events, or a
-moment later by `settle`. After a kill or a power cut in between such an event is said once more,
-as one whose answer got lost is anyway; the master knows it by its id.
+That the master has stored an event is recorded without a sync of its own: with the next events, or
+a moment later by `settle`. After a kill or a power failure in between, the event is sent again, as
+after a lost answer; the master recognises it by its id.
 
-The file goes when nothing waits, and is written anew when most of it waits no more. Only ids and
-places are held in memory: a minion that was cut off for days does not grow.
+The file is removed when no event waits, and rewritten when most of it is obsolete. Only ids and
+offsets are in memory, so that a minion without connection for days does not grow.
 """
 
 from __future__ import annotations
@@ -22,58 +22,57 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Union
 from catena.core.errors import CatenaError, LimitError
 from catena.core.files import private_folder, read_limited, sync_folder
 from catena.core.ids import BadNameError
-from catena.minion.records.record_file import Place, RecordFile
-from catena.runtime import damage
+from catena.minion.records.record_file import RecordFile, RecordSpan
 from catena.transport import wire
 from catena.transport.messages import EventFired
 
-#: Older agents keep a file per event in this folder, and leave this one alone.
+#: Older agents have a file per event in this folder, and ignore this one.
 FILE = "events.log"
-#: Events that wait at most. Returns have no such bound: each belongs to a job that was accepted.
+#: Maximum number of waiting events. Returns have no limit, since each belongs to an accepted job.
 EVENT_LIMIT = 10_000
-#: Fits a frame of the control socket.
+#: Maximum bytes of an event; fits a frame of the control socket.
 EVENT_BYTES = 240 * 1024
-#: How long it may take until what the master has stored is durably noted.
+#: Seconds until a stored event is recorded durably.
 SETTLE_SECONDS = 1.0
-#: How soon what a full disk refused is tried again.
+#: Seconds until a write is retried after a full disk.
 AGAIN_SECONDS = 15.0
-#: The file is not written anew for less than this.
+#: Minimum obsolete bytes for which the file is rewritten.
 WASTE_BYTES = 4 * 1024 * 1024
 
 _EVENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}\Z")
-#: What a record says, and when that was (seconds since the epoch). The event's id follows, then a
-#: zero, then its body as it travels.
+#: Head of a record: what it records, and the time (seconds since the epoch). The event's id
+#: follows, then a zero byte, then the event's encoded body.
 _HEAD = struct.Struct(">cI")
 _EVENT, _STORED = b"e", b"s"
 _RECORD_BYTES = EVENT_BYTES + 70
 
 
 class EventLog:
-    """The events that wait, oldest first.
+    """The waiting events, oldest first.
 
     Args:
-        cache_dir: where the folder `outbox` is.
-        wall: the time, seconds since the epoch.
+        cache_dir: contains the folder `outbox`.
+        wall: returns the time, seconds since the epoch.
 
     Raises:
-        OSError: what is there can't be read.
+        OSError: the existing file cannot be read.
     """
 
     def __init__(self, cache_dir: Path, wall: Callable[[], float]) -> None:
         self._wall = wall
         self._folder = private_folder(private_folder(cache_dir) / "outbox")
         self._file = RecordFile(self._folder / FILE, _RECORD_BYTES)
-        #: What waits: where in the file, or which file an older agent has made for it.
-        self._places: Dict[str, Union[Place, Path]] = dict(_left_by_older(self._folder))
-        #: Records of events that `commit` has to keep.
+        #: Waiting events: their place in the file, or the file that an older agent made for them.
+        self._places: Dict[str, Union[RecordSpan, Path]] = dict(_left_by_older(self._folder))
+        #: Records of events for the next `commit`.
         self._fresh: Dict[str, bytes] = {}
-        #: Records that are still to say what is stored.
+        #: Records of stored events that are not in the file yet.
         self._marks: List[bytes] = []
-        #: Bytes of the file that wait.
+        #: Bytes of the file that belong to waiting events.
         self._live = 0
         self._settle_due: Optional[float] = None
         self._load()
-        #: What was found may not have been synced by who wrote it.
+        #: The previous process may not have synced what it wrote.
         self._doubtful = self._live > 0
 
     def __len__(self) -> int:
@@ -81,23 +80,23 @@ class EventLog:
 
     @property
     def damaged(self) -> int:
-        """How many records were found not to be whole."""
+        """Return the number of damaged records that were found."""
         return self._file.damaged
 
     def keys(self) -> List[str]:
-        """Return the ids of the events that are kept, oldest first."""
+        """Return the ids of the waiting events, oldest first."""
         return list(self._places)
 
     def add(self, event: EventFired, body: wire.Buffer = b"") -> bool:
-        """Take *event* for the next `commit`; False when it is here already.
+        """Add *event* to the next `commit`; return False if it is here already.
 
         Args:
-            event: what was fired.
-            body: the same as it travels, where it came so; packed here without.
+            event: the event.
+            body: its encoded body if the caller has it; otherwise it is packed here.
 
         Raises:
-            LimitError: too many wait, or this one is too large.
-            BadNameError: its id is none.
+            LimitError: too many events wait, or this one is too large.
+            BadNameError: its id is invalid.
         """
         event_id = event.event_id
         if not _EVENT_ID.match(event_id):
@@ -105,18 +104,18 @@ class EventLog:
         if event_id in self._places or event_id in self._fresh:
             return False
         if len(self) >= EVENT_LIMIT:
-            raise LimitError(f"{EVENT_LIMIT} events wait for the master already")
+            raise LimitError(f"{EVENT_LIMIT} events already wait for the master")
         data = bytes(body) or wire.pack_body(event)
         if len(data) > EVENT_BYTES:
-            raise LimitError(f"an event of {len(data)} bytes; {EVENT_BYTES} is the limit")
+            raise LimitError(f"an event of {len(data)} bytes exceeds the limit of {EVENT_BYTES}")
         self._fresh[event_id] = self._record(_EVENT, event_id, data)
         return True
 
     def commit(self) -> List[str]:
-        """Make durable what was taken, and return its ids, oldest first.
+        """Make the added events durable, and return their ids, oldest first.
 
         Raises:
-            OSError: nothing that was taken since the last commit is kept.
+            OSError: none of the events added since the last commit is stored.
         """
         if not self._fresh and not self._doubtful:
             return []
@@ -126,7 +125,7 @@ class EventLog:
         return list(fresh)
 
     def read(self, event_id: str) -> Optional[wire.Packed]:
-        """Return a kept event, packed; None when it is gone or damaged."""
+        """Return a waiting event, packed; None if it is gone or damaged."""
         place = self._places.get(event_id)
         try:
             if place is None:
@@ -138,7 +137,7 @@ class EventLog:
             return None
 
     def remove(self, event_id: str, now: float) -> None:
-        """Forget an event that is stored; for good after the next commit or `settle`."""
+        """Remove a stored event; durable after the next commit or `settle`."""
         if self._fresh.pop(event_id, None) is not None:
             return
         place = self._places.pop(event_id, None)
@@ -153,16 +152,16 @@ class EventLog:
             self._settle_due = now + SETTLE_SECONDS
 
     def settle(self, now: float) -> None:
-        """Note durably what is stored, when it is time, and let go of what is of no use.
+        """Record stored events durably when it is time, and remove obsolete data.
 
         Raises:
-            OSError: not now; it is due again later.
+            OSError: it failed; it is due again later.
         """
         wasteful = self._file.size - self._live > max(WASTE_BYTES, self._live)
         due = self._settle_due is not None and now >= self._settle_due
         if not due and not wasteful:
             return
-        # For as long as it does not work.
+        # The next attempt, should this one fail.
         self._settle_due = now + AGAIN_SECONDS
         if not self._live:
             self._file.drop()
@@ -171,19 +170,19 @@ class EventLog:
         elif self._marks:
             self._write({})
         self._marks.clear()
-        # An older agent's file may have gone.
+        # Make the removal of older agents' files durable.
         sync_folder(self._folder)
         self._settle_due = None
 
     def next_due(self) -> Optional[float]:
-        """Return when `settle` has something to do; None: nothing."""
+        """Return when `settle` next has something to do; None: nothing."""
         return self._settle_due
 
     def close(self, now: float) -> None:
-        """Settle, and let go of the file."""
+        """Settle and close the file."""
         if self._settle_due is not None:
             self._settle_due = now
-            with contextlib.suppress(OSError):  # said once more, then
+            with contextlib.suppress(OSError):  # the events are sent once more then
                 self.settle(now)
         self._file.close()
 
@@ -193,7 +192,8 @@ class EventLog:
 
     def _load(self) -> None:
         for path in self._folder.glob(".*"):
-            # Left by a writer that was killed: never renamed, so never promised.
+            # A killed writer left this file: it was never renamed, so nothing was confirmed from
+            # it.
             path.unlink()
         for place, record in self._file.load():
             kind, _, event_id, _ = _parts(record)
@@ -201,18 +201,20 @@ class EventLog:
                 self._places.setdefault(event_id, place)
             else:
                 self._places.pop(event_id, None)
-        self._live = sum(p.size for p in self._places.values() if isinstance(p, Place))
+        self._live = sum(p.size for p in self._places.values() if isinstance(p, RecordSpan))
         if self._file.damaged:
             self._report()
         if not self._live and self._file.exists():
             self._settle_due = 0.0
 
     def _report(self) -> None:
+        from catena.runtime import damage
+
         path = self._folder / FILE
-        what = f"{self._file.damaged} parts of it are not what was written"
-        lost = "the other events, or that the master has them: those are sent again"
+        what = f"{self._file.damaged} parts of it are damaged"
+        lost = "other events, or that the master has stored them: those are sent again"
         found = damage.Damage(str(path), what, f"{len(self._places)} events", lost)
-        with contextlib.suppress(OSError, CatenaError):  # a full disk: it is read as it is
+        with contextlib.suppress(OSError, CatenaError):  # a full disk: the file stays unchanged
             data = read_limited(path, damage.ASIDE_BYTES)
             damage.report(self._folder.parent, found, data)
             self._keep_only_what_waits()
@@ -226,14 +228,16 @@ class EventLog:
             self._live += place.size
 
     def _keep_only_what_waits(self) -> None:
-        kept = [(key, place) for key, place in self._places.items() if isinstance(place, Place)]
+        kept = [
+            (key, place) for key, place in self._places.items() if isinstance(place, RecordSpan)
+        ]
         self._places.update(
             zip((key for key, _ in kept), self._file.rewrite([place for _, place in kept]))
         )
 
 
 def waiting_since(cache_dir: Path) -> List[float]:
-    """Return when each event that waits was fired, seconds since the epoch. Nothing is changed."""
+    """Return when each waiting event was fired, seconds since the epoch. Nothing is changed."""
     folder = cache_dir / "outbox"
     if not folder.is_dir():
         return []
@@ -248,7 +252,7 @@ def waiting_since(cache_dir: Path) -> List[float]:
 
 
 def _left_by_older(folder: Path) -> Dict[str, Path]:
-    """Return the events of an older agent, a file `<number>-<event id>` each, oldest first."""
+    """Return the events of an older agent, one file `<number>-<event id>` each, oldest first."""
     found = {}
     for path in sorted(folder.iterdir()):
         number, _, event_id = path.name.partition("-")
@@ -258,7 +262,7 @@ def _left_by_older(folder: Path) -> Dict[str, Path]:
 
 
 class _Parts(NamedTuple):
-    """What a record holds."""
+    """The parsed parts of a record."""
 
     kind: bytes
     at: int

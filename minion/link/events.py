@@ -1,4 +1,4 @@
-"""Events of this host's processes: kept, answered, and told to the master."""
+"""Events of this host's processes: stored, answered, and sent to the master."""
 
 from __future__ import annotations
 
@@ -13,85 +13,85 @@ from catena.minion.log import Log
 from catena.transport import wire
 from catena.transport.messages import EventFired
 
-#: While the master has not answered for what it was told, so many more events, or for so long, are
-#: told together: each alone would cost it a commit, and everybody a dozen switches of processes.
+#: While the master has unanswered events, further ones are sent together once there are this many
+#: or after the time below. A separate message for each would cost a commit and many task switches.
 TOGETHER = 16
 TOGETHER_SECONDS = 0.005
 
-#: Told when an event is kept (None), or why it is not.
+#: Called with None when an event is stored, or with the reason why it is not.
 Told = Callable[[Optional[Exception]], None]
-#: Sends an event to the master; False: not now.
+#: Sends an event to the master; returns False if that is not possible now.
 Send = Callable[[wire.Packed], bool]
 
 
 class Events:
-    """The way of events, from who fires them to the master.
+    """The path of events from their sender to the master.
 
     Args:
-        kept: where they wait.
-        outbox: when the master is told of what.
+        kept: stores them.
+        outbox: decides when each is sent.
         send: see Send.
         log: the agent's log.
     """
 
     def __init__(self, kept: EventLog, outbox: Outbox, send: Send, log: Log) -> None:
         self._kept, self._outbox, self._send, self._log = kept, outbox, send, log
-        #: Who waits for the next `keep`.
+        #: Callbacks for the next `keep`.
         self._waiting: List[Told] = []
-        #: Kept, and soon to be told; until when at the latest.
+        #: Stored events to be sent soon, and below the latest time for that.
         self._soon: List[str] = []
         self._soon_due = 0.0
-        #: What the outbox has.
+        #: Events that are in the outbox.
         self._open: Set[str] = set()
         self._pace = Pace()
         self._connected = False
 
     def recover(self) -> None:
-        """Take up what an earlier agent process kept."""
+        """Load the events that an earlier agent process stored."""
         if self._kept.damaged:
-            text = f"{self._kept.damaged} of the kept events were damaged by a power cut"
+            text = f"{self._kept.damaged} of the stored events were damaged by a power failure"
             self._log.error(
-                f"{text}, or by the disk: they are lost if their senders heard of them"
+                f"{text}, or by the disk: events that were confirmed to their senders are lost"
             )
         self._soon = self._kept.keys()
 
     def connected(self, per_second: float, now: float) -> None:
-        """Tell the master, but no more than it takes; what is more waits for its turn."""
+        """Send events at the rate that the master accepts; the rest waits."""
         self._pace.set(per_second, now)
-        # The outbox says them anew.
+        # The outbox sends these again.
         self._pace.charge(len(self._open))
         self._connected, self._soon_due = True, now
 
     def lost(self) -> None:
-        """Hold back what is not in the outbox: together it would be more than the master takes."""
+        """Stop adding events to the outbox; a new connection would exceed the master's rate."""
         self._connected = False
 
     def fired(self, event: EventFired, body: wire.Buffer, told: Told) -> None:
-        """Keep an event at the next `keep`, which calls *told*.
+        """Store an event at the next `keep`, which calls *told*.
 
         Args:
-            event: what was fired.
-            body: the same as it travels; b"" where it did not come so.
+            event: the event.
+            body: its encoded body; b"" if the caller does not have it.
             told: see Told.
 
         Raises:
-            CatenaError: it can't be an event of ours; *told* is not called.
+            CatenaError: the event is not acceptable; *told* is not called.
         """
         self._kept.add(event, body)
         self._waiting.append(told)
 
     def stored(self, event_id: str, now: float) -> None:
-        """The master has an event.
+        """Remove an event that the master has stored.
 
         Raises:
-            OSError: it could not be forgotten.
+            OSError: it could not be removed.
         """
         self._open.discard(event_id)
         self._outbox.acked(_key(event_id))
         self._kept.remove(event_id, now)
 
     def keep(self, now: float) -> None:
-        """Keep what was fired since the last call, all with one sync, and answer."""
+        """Store what was fired since the last call, with one sync, and notify the senders."""
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
@@ -100,7 +100,7 @@ class Events:
             kept = self._kept.commit()
         except OSError as error:
             fault = error
-            self._log.error(f"{len(waiting)} events can't be kept: {error}")
+            self._log.error(f"{len(waiting)} events cannot be stored: {error}")
         else:
             failpoints.hit("agent.outbox.event")
             if kept and not self._soon:
@@ -110,20 +110,20 @@ class Events:
             told(fault)
 
     def service(self, now: float) -> None:
-        """Tell what is kept, and note what is stored, when it is time."""
+        """Send stored events, and record which the master has stored, when it is time."""
         if self._is_time(now):
             self._tell(self._pace.take(len(self._soon), now))
-            # What is left waits for the next that may be told together.
+            # The rest waits for the next group.
             self._soon_due = self._pace.due(min(len(self._soon), TOGETHER))
         if self._kept.next_due() is None:
             return
         try:
             self._kept.settle(now)
         except OSError as error:
-            self._log.error(f"what the master has stored of events can't be noted: {error}")
+            self._log.error(f"cannot record which events the master has stored: {error}")
 
     def next_due(self) -> Optional[float]:
-        """Return when `service` has something to do; None: nothing."""
+        """Return when `service` next has something to do; None: nothing."""
         if self._waiting:
             return 0.0
         due = self._kept.next_due()
@@ -132,7 +132,7 @@ class Events:
         return self._soon_due if due is None else min(due, self._soon_due)
 
     def close(self, now: float) -> None:
-        """Let go of everything."""
+        """Close the file of events."""
         self._kept.close(now)
 
     def _is_time(self, now: float) -> bool:
@@ -150,7 +150,7 @@ class Events:
         event = self._kept.read(event_id)
         if event is not None:
             return self._send(event)
-        self._log.error(f"event {event_id} is damaged: it can't be told to the master")
+        self._log.error(f"event {event_id} is damaged and cannot be sent to the master")
         self.stored(event_id, 0.0)
         return True
 

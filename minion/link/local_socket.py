@@ -1,4 +1,4 @@
-"""The daemon's unix socket: job processes and `catena call` of this host (non-blocking)."""
+"""The daemon's unix socket for job processes and `catena call` of this host (non-blocking)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Deque, Dict, Tuple
 
-import zmq
-
 from catena.core.errors import CatenaError, NotAllowedError
 from catena.core.files import private_folder
 from catena.minion.log import Log
@@ -20,20 +18,21 @@ from catena.transport.failures import failure_of
 from catena.transport.framing import FrameReader, StreamError, frame, head
 from catena.transport.local import listen, peer_of
 from catena.transport.messages import Envelope
+from catena.transport.zeromq import zmq
 
 _READ_BYTES = 256 * 1024
-#: Parts of what waits that are given to the system in one call.
+#: Maximum number of waiting buffers passed to one sendmsg() call.
 _AT_ONCE = 16
-#: What the system keeps of what a connection has not read yet.
+#: Size in bytes of a connection's send buffer in the kernel.
 _SEND_BYTES = 2 * 1024 * 1024
-#: Not in Python's socket module (asm-generic/socket.h).
+#: Missing in Python's socket module (asm-generic/socket.h).
 _SO_SNDBUFFORCE = 32
-#: Unread answers that one connection may have.
+#: Maximum bytes of unread answers of one connection.
 _UNREAD_LIMIT = 64 * 1024 * 1024
 
 
-class LocalConnection:
-    """One process of this host."""
+class LocalCaller:
+    """The connection of one process of this host."""
 
     def __init__(self, owner: LocalSocket, sock: socket.socket) -> None:
         self._owner = owner
@@ -43,12 +42,12 @@ class LocalConnection:
         self._reader = FrameReader()
         self._unsent: Deque[memoryview] = deque()
         self._unsent_bytes = 0
-        #: Whether the loop watches for room to write.
+        #: Whether the loop waits until the socket is writable.
         self._full = False
         self.open = True
 
     def send(self, message: Any, reply_to: bytes) -> None:
-        """Send without waiting; a connection that does not read is closed at its limit."""
+        """Send without waiting; close a connection whose unread answers exceed the limit."""
         if not self.open:
             return
         try:
@@ -63,7 +62,7 @@ class LocalConnection:
             self._owner.drop(self)
 
     def flush(self) -> None:
-        """Send what waits, as far as it goes."""
+        """Send as much as possible of what waits."""
         while self._unsent:
             try:
                 sent = self.socket.sendmsg(list(islice(self._unsent, _AT_ONCE)))
@@ -86,7 +85,7 @@ class LocalConnection:
             count -= min(count, len(first))
 
     def read(self) -> None:
-        """Handle what arrived."""
+        """Handle the data that has arrived."""
         try:
             data = self.socket.recv(_READ_BYTES)
         except BlockingIOError:
@@ -107,27 +106,27 @@ class LocalConnection:
 
 
 def _framed(message: Any, reply_to: bytes) -> Tuple[bytes, wire.Buffer]:
-    """Return what stands before the body of a message, and the body, which may be large."""
+    """Return the frame's head and the message's body, which may be large."""
     top, body = wire.parts(message, reply_to=reply_to)
     return head(len(top) + len(body)) + top, body
 
 
 def _make_room(sock: socket.socket) -> None:
-    """Let a few pieces of files wait in the system: for each wait the whole agent has a turn."""
+    """Enlarge the send buffer for several pieces of files, to wake the agent less often."""
     try:
         sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BYTES)
     except OSError:
-        # Only root may have more than the system's limit.
+        # Only root may exceed the system's limit.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
 
 
 class LocalSocket:
-    """Serves everybody who may: root and the daemon's own user.
+    """Serves root and the daemon's own user.
 
     Args:
-        loop: where it is watched.
-        path: the socket; its folder becomes 0700.
-        on_message: called for each good message. A CatenaError is answered with a Failure.
+        loop: watches the socket.
+        path: of the socket; its folder gets mode 0700.
+        on_message: called for each valid message. A CatenaError is answered with a Failure.
         on_gone: called when a connection ends.
         log: the agent's log.
     """
@@ -136,33 +135,33 @@ class LocalSocket:
         self,
         loop: Loop,
         path: Path,
-        on_message: Callable[[LocalConnection, Envelope], None],
-        on_gone: Callable[[LocalConnection], None],
+        on_message: Callable[[LocalCaller, Envelope], None],
+        on_gone: Callable[[LocalCaller], None],
         log: Log,
     ) -> None:
         self._loop, self._path, self._log = loop, path, log
         self._on_message, self._on_gone = on_message, on_gone
         private_folder(path.parent)
         self._listener = listen(path)
-        self._connections: Dict[int, LocalConnection] = {}
+        self._connections: Dict[int, LocalCaller] = {}
         loop.watch(self._listener.fileno(), self._accept)
 
     def close(self) -> None:
-        """Hang up on everybody and remove the socket."""
+        """Close all connections and remove the socket."""
         for connection in list(self._connections.values()):
             self.drop(connection)
         self._loop.forget(self._listener.fileno())
         self._listener.close()
         self._path.unlink(missing_ok=True)
 
-    def interest(self, connection: LocalConnection, write: bool) -> None:
-        """Watch for room to write, too."""
+    def interest(self, connection: LocalCaller, write: bool) -> None:
+        """Choose whether to wait until the connection is writable, too."""
         self._loop.watch(
             connection.handle, lambda mask: self._ready(connection, mask), write=write
         )
 
-    def drop(self, connection: LocalConnection) -> None:
-        """Hang up."""
+    def drop(self, connection: LocalCaller) -> None:
+        """Close a connection."""
         if not connection.open:
             return
         connection.open = False
@@ -171,8 +170,8 @@ class LocalSocket:
         connection.socket.close()
         self._on_gone(connection)
 
-    def handle(self, connection: LocalConnection, data: bytes) -> None:
-        """Decode one frame and hand it over; a bad one is answered and harms nobody else."""
+    def handle(self, connection: LocalCaller, data: bytes) -> None:
+        """Decode and dispatch a frame; an invalid one is answered and affects nobody else."""
         msg_id = wire.ZERO
         try:
             envelope = wire.unpack(data, socket="local", receiver="minion", keep=True)
@@ -183,7 +182,7 @@ class LocalSocket:
         except CatenaError as error:
             connection.send(failure_of(error), msg_id)
         except OSError as error:
-            # A full disk while an event is kept, say: the asker must know, the daemon lives on.
+            # For example a full disk while an event is stored: report it and keep running.
             self._log.error(f"local request failed: {error}")
             connection.send(failure_of(CatenaError(str(error))), msg_id)
 
@@ -194,17 +193,17 @@ class LocalSocket:
             return
         sock.setblocking(False)
         _make_room(sock)
-        connection = LocalConnection(self, sock)
+        connection = LocalCaller(self, sock)
         if connection.peer.uid not in (0, os.geteuid()):
-            self._log.warning(f"local socket: user {connection.peer.uid} is refused")
-            refusal = failure_of(NotAllowedError("only root and the agent's user may ask"))
+            self._log.warning(f"local socket: refused user {connection.peer.uid}")
+            refusal = failure_of(NotAllowedError("only root and the agent's user are allowed"))
             sock.send(frame(wire.pack(refusal)))
             sock.close()
             return
         self._connections[connection.handle] = connection
         self.interest(connection, False)
 
-    def _ready(self, connection: LocalConnection, mask: int) -> None:
+    def _ready(self, connection: LocalCaller, mask: int) -> None:
         if mask & zmq.POLLOUT:
             connection.flush()
         if connection.open and mask & (zmq.POLLIN | zmq.POLLERR):

@@ -1,7 +1,7 @@
-"""The daemon's connection to its master: trust, Hello, Welcome, refusals; without a master, none.
+"""The daemon's session with its master: trust, Hello, Welcome, refusals; or no master at all.
 
-`transport.agent.AgentLink` finds and keeps the connection; here is what is said on it first, and
-what becomes of a Refused.
+`transport.agent.AgentLink` makes and keeps the connection. This module sends the first message on
+it and handles a Refused.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from catena.core.frozen import replace
 from catena.minion.link.relay import ANSWERS
 from catena.minion.log import Log
 from catena.minion.loop import Loop
-from catena.minion.start.blob import Start
-from catena.runtime import damage
+from catena.minion.start.blob import StartData
 from catena.transport import wire
 from catena.transport.agent import (
     AgentLink,
@@ -36,16 +35,18 @@ from catena.transport.agent import (
 from catena.transport.keys import KeyPair, load_or_create, public_file
 from catena.transport.messages import Envelope, Goodbye, Hello, Refused, Welcome
 
-#: A Hello that nobody answered is said again.
+#: Seconds after which an unanswered Hello is resent.
 HELLO_SECONDS = 15.0
-#: Shortest pause after a Refused, whatever the other side says.
+#: Minimum pause in seconds after a Refused, whatever the master requests.
 REFUSED_SECONDS = 5.0
-#: Pause after the key was revoked: a person who deletes it often accepts it anew right away.
+#: Pause in seconds after the key was revoked: an operator who deletes it often accepts it at once.
 REVOKED_SECONDS = 1.0
+#: A larger file in the place of the public key is not read.
+_PUBLIC_BYTES = 64 * 1024 * 1024
 
 
-def socket_link(start: Start, loop: Loop, now: float) -> AgentLink:
-    """Return a link over real sockets that *loop* watches."""
+def socket_link(start: StartData, loop: Loop, now: float) -> AgentLink:
+    """Return a link with real sockets that *loop* watches."""
     config = replace(link_config(start), unread=ANSWERS)
     pair = load_or_create(start.settings.pki_dir)
     _check_public(start, pair)
@@ -54,24 +55,26 @@ def socket_link(start: Start, loop: Loop, now: float) -> AgentLink:
     return link
 
 
-def _check_public(start: Start, pair: KeyPair) -> None:
-    """Report a public key that does not belong to the secret one, and write the one that does."""
+def _check_public(start: StartData, pair: KeyPair) -> None:
+    """Report a public key file that does not match the secret key, and rewrite it."""
     path = Path(start.settings.pki_dir) / "curve.pub"
     try:
-        data = read_limited(path, damage.ASIDE_BYTES)
+        data = read_limited(path, _PUBLIC_BYTES)
     except (OSError, CatenaError):
         return
     if data == public_file(pair):
         return
-    lost = "which is right: if the master shows this minion as a new key, curve.key is damaged"
+    from catena.runtime import damage
+
+    lost = "which one is right: if the master shows this minion as a new key, curve.key is damaged"
     found = damage.Damage(str(path), "it does not belong to curve.key", "", lost)
     damage.report(start.cache_dir, found, data)
-    with contextlib.suppress(OSError):  # a full disk: it is for people only
+    with contextlib.suppress(OSError):  # a full disk: the file is for people only
         write_durable(path, public_file(pair), 0o644)
 
 
-def link_config(start: Start) -> LinkConfig:
-    """Return what a link needs of the settings."""
+def link_config(start: StartData) -> LinkConfig:
+    """Return the link's configuration from the settings."""
     settings = start.settings
     return LinkConfig(
         id=start.id,
@@ -88,34 +91,34 @@ def link_config(start: Start) -> LinkConfig:
 
 
 class Hears(Protocol):
-    """Who is told of the master."""
+    """Notified of the master's messages."""
 
     def on_welcome(self, welcome: Welcome, now: float) -> None:
-        """The master took the Hello: jobs follow."""
+        """Process the Welcome: jobs follow."""
 
     def on_message(self, envelope: Envelope, now: float) -> None:
-        """Some other message."""
+        """Process any other message."""
 
     def on_lost(self, socket: str) -> None:
-        """A connection ended, with all that was on its way."""
+        """Process the end of a connection; everything in transit is lost."""
 
 
 class Link(Protocol):
     """The part of `transport.agent.AgentLink` that is used here."""
 
     def service(self, now: float) -> List[LinkEvent]:
-        """Read what arrived and do what is due; return what happened."""
+        """Read what arrived and do what is due; return the events."""
 
     def send(
         self, socket_name: str, message: Any, reply_to: bytes = ..., msg_id: Optional[bytes] = ...
     ) -> bool:
-        """Queue a message; False: not connected, or the queue is full."""
+        """Queue a message; return False if not connected or the queue is full."""
 
     def timeout(self, now: float) -> int:
-        """Return how long the loop may sleep, in milliseconds."""
+        """Return the maximum sleep of the loop in milliseconds."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
 #: Makes a link; *now* is monotonic seconds.
@@ -123,15 +126,15 @@ OpenLink = Callable[[float], Link]
 
 
 class MasterLink:
-    """One link, made anew after a refusal.
+    """The session with a master, with a new link after each refusal.
 
     Args:
         open_link: makes a link.
-        hello: makes the Hello; its argument says whether no Hello was ever taken yet.
+        hello: makes the Hello; its argument says whether no Hello was accepted before.
         hears: see Hears.
         clock: the time.
         log: the agent's log.
-        start: who we are, and where the master is; without a master nothing is ever connected.
+        start: this minion's identity and the master's address, if there is one.
     """
 
     def __init__(
@@ -141,7 +144,7 @@ class MasterLink:
         hears: Hears,
         clock: Clock,
         log: Log,
-        start: Start,
+        start: StartData,
     ) -> None:
         self._open_link, self._make_hello, self._hears = open_link, hello, hears
         self._clock, self._log, self._start = clock, log, start
@@ -150,14 +153,14 @@ class MasterLink:
         self._first = True
         self._again: Optional[float] = None
         self._hello_due: Optional[float] = None
-        #: For people: "no master", "connecting", "pending", "connected", "refused: …".
+        #: For display: "no master", "connecting", "pending", "connected", "refused: …".
         self.state = "no master"
         if start.settings.master:
             self._open(clock.monotonic())
 
     @property
     def connected(self) -> bool:
-        """Whether the master has welcomed us."""
+        """Return whether the master has sent a Welcome."""
         return self._welcomed
 
     def send(
@@ -167,7 +170,7 @@ class MasterLink:
         reply_to: bytes = wire.ZERO,
         msg_id: Optional[bytes] = None,
     ) -> bool:
-        """Queue a message; False: not welcome yet, or the queue is full."""
+        """Queue a message; return False before the Welcome or if the queue is full."""
         if self._link is None or not self._welcomed:
             return False
         return self._link.send(socket_name, message, reply_to, msg_id)
@@ -193,7 +196,7 @@ class MasterLink:
         return int(mine) if self._link is None else min(int(mine), self._link.timeout(now))
 
     def close(self, reason: str) -> None:
-        """Say goodbye and close."""
+        """Send a Goodbye and close."""
         if self._link is not None:
             if self._welcomed:
                 self._link.send("control", Goodbye(reason))
@@ -220,7 +223,7 @@ class MasterLink:
         elif isinstance(event, Noted):
             (self._log.info if event.level == "info" else self._log.warning)(event.text)
         elif isinstance(event, Rotated):
-            self._log.info(f"our key is replaced; the new one is {event.fingerprint}")
+            self._log.info(f"this minion's key was replaced; the new one is {event.fingerprint}")
 
     def _judged(self, event: EnrolState) -> None:
         self.state = event.state
@@ -253,7 +256,7 @@ class MasterLink:
         try:
             self._link.send("control", self._make_hello(self._first))
         except CatenaError as error:
-            self._log.error(f"the Hello can't be sent: {error}")
+            self._log.error(f"the Hello cannot be sent: {error}")
 
     def _lost(self, event: Lost) -> None:
         if event.socket == "control":

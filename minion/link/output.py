@@ -1,7 +1,7 @@
-"""The output of running jobs on its way to the master: bounded, and resent until it is stored.
+"""Output of running jobs on its way to the master: limited, and resent until it is stored.
 
-The jobs' returns do not depend on it. Whatever exceeds a limit here is dropped; the position of
-the next part tells the master how much that was.
+The jobs' returns do not depend on it. Output above a limit is dropped; the position of the next
+chunk tells the master how much is missing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Callable, Deque, Optional
 from catena.core.frozen import dataclass
 from catena.transport.messages import JobOutput, OutputStored, Welcome
 
-#: Most bytes of this minion's output that the master has not stored.
+#: Maximum bytes of this minion's output that the master has not stored.
 WAITING_BYTES = 256 * 1024
-#: What a part costs beside its text, bytes.
+#: Overhead of a chunk in bytes, counted in addition to its text.
 _PART_COST = 128
 #: Seconds until a full link is tried again.
 _FULL_SECONDS = 0.1
@@ -28,19 +28,19 @@ class _Part:
 
 
 class OutputSender:
-    """Sends parts in their order, at the rate that the master allows.
+    """Sends chunks in order, at the rate that the master accepts.
 
     Args:
-        send: gives a message to the link; False: it takes nothing now.
+        send: passes a message to the link; returns False if the link accepts nothing now.
     """
 
     def __init__(self, send: Callable[[JobOutput], bool]) -> None:
         self._send = send
         self._parts: Deque[_Part] = deque()
         self._waiting = 0
-        #: Bytes of each open job that were taken.
+        #: Number of accepted bytes of each open job.
         self._taken: Counter[str] = Counter()
-        #: What the master takes, bytes per second and per job; None: no master was there yet.
+        #: Accepted bytes per second, and below per job; None: there was no master yet.
         self._rate: Optional[int] = None
         self._limit = 0
         self._connected = False
@@ -48,7 +48,7 @@ class OutputSender:
         self._due: Optional[float] = None
 
     def connected(self, welcome: Welcome, now: float) -> None:
-        """Resend everything on a new connection; forget it if the master takes no output."""
+        """Resend everything on a new connection; drop it if the master accepts no output."""
         rate, self._limit = welcome.output_per_second, welcome.output_limit
         self._rate, self._connected = rate, rate > 0
         self._allowance, self._filled = float(rate), now
@@ -65,7 +65,7 @@ class OutputSender:
         self._connected, self._due = False, None
 
     def take(self, message: JobOutput, now: float) -> None:
-        """Take a part from a job; drop it if it exceeds a limit."""
+        """Accept a chunk from a job; drop it if it exceeds a limit."""
         if self._rate == 0:
             return
         cost = len(message.text) + _PART_COST
@@ -79,14 +79,14 @@ class OutputSender:
             self._due = now
 
     def stored(self, message: OutputStored) -> None:
-        """Forget the parts that the master has."""
+        """Remove the chunks that the master has stored."""
         upto = (message.attempt, message.upto)
         self._keep(
             lambda part: part.jid != message.jid or (part.attempt, part.at + part.size) > upto
         )
 
     def ended(self, jid: str) -> None:
-        """Forget a job whose return the master has."""
+        """Remove a job whose return the master has stored."""
         if self._taken.pop(jid, None) is not None:
             self._keep(lambda part: part.jid != jid)
 
@@ -115,7 +115,7 @@ class OutputSender:
 
     @property
     def waiting_bytes(self) -> int:
-        """Return how much memory the parts take that the master has not stored."""
+        """Return the memory used by chunks that the master has not stored, in bytes."""
         return self._waiting
 
     def next_due(self) -> Optional[float]:

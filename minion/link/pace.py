@@ -1,18 +1,18 @@
-"""How fast a minion may tell its master events: what comes faster the master drops and counts.
+"""The rate at which a minion sends events; the master drops and counts faster ones.
 
-A master protects itself from a minion that storms. One that only has much to tell for a moment
-must not lose anything by that: it is told the rate with the Welcome, and keeps to it.
+The limit protects the master from a minion that floods it. A minion with a short burst must not
+lose events because of it: the Welcome contains the rate, and the minion complies.
 """
 
 from __future__ import annotations
 
-#: What may be told at once is what comes in so many seconds at the rate. The master takes twice as
-#: much: all of that finds room there once more when its connection was lost.
+#: Size of a burst, as seconds at the rate. The master accepts twice as much, so that a burst
+#: can be resent after a lost connection.
 BURST_SECONDS = 1.0
 
 
 class Pace:
-    """A bucket of tokens, one for each event; endless until a rate is set."""
+    """A token bucket with one token per event; unlimited until a rate is set."""
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -20,13 +20,13 @@ class Pace:
         self._at = 0.0
 
     def set(self, per_second: float, now: float) -> None:
-        """Keep to a rate from now on; 0: to none. The same one again changes nothing."""
+        """Set the rate; 0: unlimited. Setting the same rate again changes nothing."""
         if per_second != self._rate:
             self._rate, self._at = per_second, now
             self._tokens = self._most()
 
     def take(self, wanted: int, now: float) -> int:
-        """Return how many of *wanted* events may be told now; they count as told."""
+        """Return how many of *wanted* events may be sent now; they count as sent."""
         if not self._rate:
             return wanted
         self._tokens = min(self._most(), self._tokens + (now - self._at) * self._rate)
@@ -36,11 +36,11 @@ class Pace:
         return allowed
 
     def charge(self, count: int) -> None:
-        """Count so many events as told, whether they may be or not."""
+        """Count events as sent, whether the rate permits them or not."""
         self._tokens -= count
 
     def due(self, wanted: int) -> float:
-        """Return when so many (or all that may go at once) may be told, monotonic seconds."""
+        """Return the monotonic time at which *wanted* events (or a full burst) may be sent."""
         if not self._rate:
             return self._at
         missing = min(float(wanted), self._most()) - self._tokens

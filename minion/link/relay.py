@@ -1,4 +1,4 @@
-"""Questions of this host's processes, carried to the master and their answers back."""
+"""Relay of requests from this host's processes to the master, and of its answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catena.transport.messages import (
     PillarRequest,
 )
 
-#: What is carried, and on which of the master's sockets.
+#: Relayed messages -> the master's socket.
 CARRIED: Mapping[Type[Any], str] = {
     PillarRequest: "control",
     ManifestRequest: "bulk",
@@ -26,40 +26,40 @@ CARRIED: Mapping[Type[Any], str] = {
     FilesRequest: "bulk",
     FilePush: "bulk",
 }
-#: Answers that nobody here looks into: who asked checks them, and large ones are copied less.
+#: Answers that are relayed undecoded: the process that asked checks them.
 ANSWERS = frozenset({"PillarReply", "ManifestReply", "ChunkReply", "FilesReply"})
-#: How long the master has to answer; compiling a pillar takes longest.
+#: Seconds for the master to answer; compiling a pillar takes longest.
 SECONDS = 110.0
-#: Questions on the bulk socket that fly at once: its queue is short, so that pings stay quick.
+#: Maximum number of concurrent requests on the bulk socket, so that its queue stays short.
 BULK_WINDOW = 4
 
 
-class Asker(Protocol):
-    """Who asked."""
+class Requester(Protocol):
+    """The process that asked."""
 
     def send(self, message: Any, reply_to: bytes) -> None:
-        """Give the answer."""
+        """Send it the answer."""
 
 
 class Sender(Protocol):
-    """The link to the master, as far as it is needed here."""
+    """The part of the link to the master that is used here."""
 
     @property
     def connected(self) -> bool:
-        """Whether the master is there."""
+        """Return whether the master is connected."""
 
     def send(
         self, socket_name: str, message: Any, reply_to: bytes = ..., msg_id: Optional[bytes] = ...
     ) -> bool:
-        """Queue a message; False: not now."""
+        """Queue a message; return False if that is not possible now."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One thing asked."""
+    """One relayed request."""
 
-    asker: Asker
-    #: The asker's own msg-id.
+    asker: Requester
+    #: msg-id of the process's own message.
     msg_id: bytes
     message: Any
     socket: str
@@ -67,7 +67,7 @@ class Question:
 
 
 class Relay:
-    """Open questions. Each gets exactly one answer: the master's, or a Failure."""
+    """The open requests. Each gets exactly one answer: the master's, or a Failure."""
 
     def __init__(self, link: Sender) -> None:
         self._link = link
@@ -78,14 +78,14 @@ class Relay:
         return len(self._waiting) + len(self._asked)
 
     def use(self, link: Sender) -> None:
-        """Ask over another link from now on."""
+        """Send requests over another link from now on."""
         self._link = link
 
-    def ask(self, asker: Asker, envelope: Envelope, now: float) -> None:
-        """Carry a question.
+    def ask(self, asker: Requester, envelope: Envelope, now: float) -> None:
+        """Relay a request.
 
         Raises:
-            UnreachableError: there is no master to ask.
+            UnreachableError: there is no connection to the master.
         """
         if not self._link.connected:
             raise UnreachableError("no connection to the master")
@@ -95,7 +95,7 @@ class Relay:
         self.service(now)
 
     def service(self, now: float) -> None:
-        """Send what waits, and give up what waited too long."""
+        """Send what waits, and give up what has waited too long."""
         if not (self._waiting or self._asked):
             return
         flying = sum(1 for question in self._asked.values() if question.socket == "bulk")
@@ -115,7 +115,7 @@ class Relay:
                 self._fail(question, TryLaterError("the master did not answer in time"))
 
     def answer(self, envelope: Envelope) -> bool:
-        """Give an answer to who asked; False when nobody here did."""
+        """Pass an answer to the process that asked; return False if none did."""
         question = self._asked.pop(envelope.reply_to, None)
         if question is None:
             return False
@@ -123,9 +123,9 @@ class Relay:
         return True
 
     def lost(self, socket: str) -> None:
-        """A connection ended: bulk questions are asked again, control's are given up.
+        """Resend requests on bulk, and fail those on control, after a connection has ended.
 
-        A pillar is asked for again by the job itself, which knows how long it can wait.
+        A job repeats its request for pillar itself, since it knows how long it can wait.
         """
         mine = [(key, q) for key, q in self._asked.items() if socket in (q.socket, "control")]
         for key, question in mine:
@@ -135,14 +135,14 @@ class Relay:
             else:
                 self._fail(question, UnreachableError("the connection to the master broke"))
 
-    def gone(self, asker: Asker) -> None:
-        """Forget the questions of somebody who hung up."""
+    def gone(self, asker: Requester) -> None:
+        """Remove the requests of a process that disconnected."""
         self._waiting = [question for question in self._waiting if question.asker is not asker]
         self._asked = {key: q for key, q in self._asked.items() if q.asker is not asker}
 
     @property
     def waiting(self) -> bool:
-        """Whether something could not be sent yet."""
+        """Return whether a request could not be sent yet."""
         return bool(self._waiting)
 
     def _send(self, question: Question) -> bool:

@@ -1,7 +1,7 @@
-"""A file to which records are added, and out of which they are read by their place.
+"""A file of records, which are appended and read by their position.
 
-Each record is sealed. What stands behind the last whole one, or is not whole, was on its way at a
-power cut and never promised to anybody.
+Each record is sealed. Whatever follows the last intact record was being written during a power
+failure and was never confirmed.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from catena.core.errors import CatenaError
 from catena.core.files import append, sync_folder, write_all
 from catena.minion.records.sealed import SEAL, SEAL_BYTES, salvage, seal, unseal
 
-#: What is held in memory while a file is written anew.
+#: Bytes held in memory while a file is rewritten.
 _PIECE_BYTES = 1024 * 1024
-#: How much is looked through behind the first record that is not whole.
+#: Maximum bytes searched for intact records after the first damaged one.
 _SALVAGE_BYTES = 64 * 1024 * 1024
 
 
 class RecordDamagedError(CatenaError):
-    """A record is not what was written."""
+    """A record is damaged."""
 
 
-class Place(NamedTuple):
-    """Where a record lies, its seal included."""
+class RecordSpan(NamedTuple):
+    """Position of a record, its seal included."""
 
     at: int
     size: int
 
 
 class RecordFile:
-    """One such file. It is there from the first record on, until it is dropped.
+    """A record file. It exists from the first record until `drop`.
 
     Args:
         path: the file.
-        limit: longest record, bytes.
+        limit: maximum bytes of a record.
     """
 
     def __init__(self, path: Path, limit: int) -> None:
         self._path, self._limit = path, limit
         self._handle = -1
-        #: Up to where it is good.
+        #: Size of the intact part in bytes.
         self.size = 0
-        #: Whether something lies behind that: nothing is added to such a file.
+        #: Whether other data follows the intact part; nothing is appended to such a file.
         self._torn = False
-        #: Whether its name is durable.
+        #: Whether the file's name is durable.
         self._named = False
-        #: Records that were found not to be whole, with whole ones behind them perhaps.
+        #: Number of damaged records, which intact ones may follow.
         self.damaged = 0
 
-    def load(self) -> Iterator[Tuple[Place, bytes]]:
-        """Yield what the file holds; to be exhausted before anything else is done.
+    def load(self) -> Iterator[Tuple[RecordSpan, bytes]]:
+        """Yield the records of the file; exhaust the iterator before any other call.
 
-        Records that are not whole are left out; whole ones behind them are found all the same.
+        Damaged records are omitted; intact ones after them are found nevertheless.
 
         Raises:
-            OSError: it can't be read.
+            OSError: it cannot be read.
         """
         try:
             stream = self._path.open("rb")
@@ -73,46 +73,46 @@ class RecordFile:
                     record = unseal(head + data)
                 except ValueError:
                     break
-                place = Place(self.size, SEAL_BYTES + length)
+                place = RecordSpan(self.size, SEAL_BYTES + length)
                 self.size += place.size
                 yield place, record
             stream.seek(self.size)
             rest = stream.read(_SALVAGE_BYTES)
-            # A file goes when nothing waits, and begins with a record.
+            # The file is removed when nothing waits, so it must begin with a record.
             self.damaged = int(not (self.size or rest))
             yield from self._salvaged(rest, bool(self.size))
             self._torn = self.size < os.fstat(stream.fileno()).st_size
 
-    def _salvaged(self, rest: bytes, follows: bool) -> Iterator[Tuple[Place, bytes]]:
-        """Yield the whole records of what begins with one that is not whole.
+    def _salvaged(self, rest: bytes, follows: bool) -> Iterator[Tuple[RecordSpan, bytes]]:
+        """Yield the intact records of data that begins with a damaged one.
 
         Args:
-            rest: the bytes.
-            follows: whether whole records stand in front of it.
+            rest: the data.
+            follows: whether intact records precede it.
         """
         start, found = self.size, salvage(rest, follows)
         self.damaged += found.damaged
         for record, at, end in found.bodies:
             self.size = start + end
-            yield Place(start + at, end - at), record
+            yield RecordSpan(start + at, end - at), record
 
     def exists(self) -> bool:
-        """Return whether there is such a file."""
+        """Return whether the file exists."""
         return self._path.exists()
 
-    def add(self, records: Sequence[bytes]) -> List[Place]:
-        """Add *records* and return their places when they, and all before them, are durable.
+    def add(self, records: Sequence[bytes]) -> List[RecordSpan]:
+        """Append *records*; return their positions once they and all before them are durable.
 
         Raises:
-            OSError: none of them is in the file, nor will be found there later.
+            OSError: none of them is in the file, now or later.
         """
         if self._torn:
-            self.rewrite([Place(0, self.size)])
+            self.rewrite([RecordSpan(0, self.size)])
         data = [seal(record) for record in records]
-        places: List[Place] = []
+        places: List[RecordSpan] = []
         at = self.size
         for sealed in data:
-            places.append(Place(at, len(sealed)))
+            places.append(RecordSpan(at, len(sealed)))
             at += len(sealed)
         try:
             handle = self._opened()
@@ -126,12 +126,12 @@ class RecordFile:
         self.size, self._named = at, True
         return places
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: RecordSpan) -> bytes:
         """Return one record.
 
         Raises:
-            RecordDamagedError: it is not what was written.
-            OSError: it can't be read.
+            RecordDamagedError: it is damaged.
+            OSError: it cannot be read.
         """
         whole = os.pread(self._opened(), place.size, place.at)
         try:
@@ -140,14 +140,14 @@ class RecordFile:
             text = f"{self._path}: the record at {place.at} is damaged"
             raise RecordDamagedError(text) from None
 
-    def rewrite(self, keep: Iterable[Place]) -> List[Place]:
-        """Keep only what lies at *keep*; return where that is now.
+    def rewrite(self, keep: Iterable[RecordSpan]) -> List[RecordSpan]:
+        """Keep only the records at *keep*; return their new positions.
 
-        After a cut the file is wholly the old or the new one, and new once its folder was synced,
-        which `add` does.
+        After a power failure the file is either completely old or completely new. It is new for
+        certain once its folder was synced, which `add` does.
 
         Raises:
-            OSError: the file is as it was.
+            OSError: the file is unchanged.
         """
         fresh = self._path.with_name(f".{self._path.name}.new")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -156,7 +156,7 @@ class RecordFile:
         try:
             for place in keep:
                 self._copy(place, handle)
-                places.append(Place(size, place.size))
+                places.append(RecordSpan(size, place.size))
                 size += place.size
             os.fsync(handle)
             fresh.rename(self._path)
@@ -169,13 +169,13 @@ class RecordFile:
         return places
 
     def drop(self) -> None:
-        """Remove the file, for good once its folder is synced."""
+        """Remove the file; this is durable once its folder is synced."""
         self.close()
         self._path.unlink(missing_ok=True)
         self.size, self._torn, self._named = 0, False, False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._handle >= 0:
             os.close(self._handle)
         self._handle = -1
@@ -187,14 +187,14 @@ class RecordFile:
         return self._handle
 
     def _take_back(self) -> None:
-        """Leave nothing of records that could not be kept: the next ones would join them."""
+        """Truncate records that could not be written, so that they do not join the next ones."""
         self._torn = True
         if self._handle >= 0:
-            with contextlib.suppress(OSError):  # else it is written anew before the next
+            with contextlib.suppress(OSError):  # otherwise the file is rewritten first
                 os.ftruncate(self._handle, self.size)
                 self._torn = False
 
-    def _copy(self, place: Place, handle: int) -> None:
+    def _copy(self, place: RecordSpan, handle: int) -> None:
         at, end = place.at, place.at + place.size
         while at < end:
             piece = os.pread(self._opened(), min(_PIECE_BYTES, end - at), at)

@@ -1,6 +1,6 @@
-"""Bytes under a checksum: what a power cut left torn or filled with zeros is not taken for whole.
+"""Bodies with a checksum, so that data torn or zeroed by a power failure is recognised.
 
-A seal is the CRC-32 of the body and its length, four bytes each, before the body.
+A seal precedes the body: the CRC-32 of the body and its length, four bytes each.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import List, NamedTuple, Tuple
 
 #: CRC-32 of the body, and its length.
 SEAL = struct.Struct(">II")
-#: What a seal adds to a body.
+#: Bytes that a seal adds to a body.
 SEAL_BYTES = SEAL.size
-#: How far the next whole body is looked for behind damage, bytes: a search costs 0.2 s per MiB.
+#: Maximum bytes searched for the next intact body after damage: a search takes 0.2 s per MiB.
 SEARCH_BYTES = 8 * 1024 * 1024
-#: Zeros at the end of a file that say that its last append did not reach the disk.
+#: Number of zeros at the end of a file from which its last append counts as lost.
 ZEROS = 16
 
 
 def seal(body: bytes) -> bytes:
-    """Return *body* under its seal."""
+    """Return *body* with its seal."""
     return SEAL.pack(zlib.crc32(body), len(body)) + body
 
 
@@ -28,7 +28,7 @@ def unseal(data: bytes) -> bytes:
     """Return the body of *data*.
 
     Raises:
-        ValueError: it is not whole.
+        ValueError: it is torn or damaged.
     """
     body = data[SEAL_BYTES:]
     if data[:SEAL_BYTES] != SEAL.pack(zlib.crc32(body), len(body)) or not body:
@@ -36,28 +36,28 @@ def unseal(data: bytes) -> bytes:
     return body
 
 
-class Found(NamedTuple):
-    """What the bytes of a file of sealed bodies hold."""
+class UnsealedBodies(NamedTuple):
+    """Content of a file of sealed bodies."""
 
-    #: Each whole body, with where its seal begins and where it ends.
+    #: Each intact body, with the offsets of the beginning of its seal and of its end.
     bodies: List[Tuple[bytes, int, int]]
-    #: How many stretches of the file are damaged; whole bodies around them are found all the same.
+    #: Number of damaged stretches; intact bodies around them are found nevertheless.
     damaged: int
-    #: Bytes at the end that a power failure may have torn; they were never promised to anybody.
+    #: Bytes at the end that a power failure may have torn; they were never confirmed.
     torn: int
 
 
-def salvage(data: bytes, follows: bool = False) -> Found:
-    """Return every whole body of *data*, also behind and between damaged stretches.
+def salvage(data: bytes, follows: bool = False) -> UnsealedBodies:
+    """Return every intact body of *data*, also after and between damaged stretches.
 
     Args:
-        data: the file, or what of it follows a whole body.
-        follows: whether it is the latter.
+        data: the file, or its part after an intact body.
+        follows: whether it is such a part.
 
-    A seal that does not fit its body is looked at byte by byte until the next one that fits. What
-    is left at the end counts as torn where an append that a power failure cut short looks like
-    that: less than its seal announces, or zeros at its end. Anything else there is damage, as is
-    a file without a whole body.
+    After a seal that does not match its body, the next matching one is searched byte by byte. The
+    rest at the end counts as torn if it looks like an append that a power failure cut short: less
+    than its seal announces, or zeros at its end. Any other rest is damage, and so is a file
+    without an intact body.
     """
     bodies, damaged, at = [], 0, 0
     while at < len(data):
@@ -68,17 +68,17 @@ def salvage(data: bytes, follows: bool = False) -> Found:
             continue
         following = _next_whole(data, at + 1)
         if following == len(data) and (at or follows) and _is_torn(data[at:]):
-            return Found(bodies, damaged, len(data) - at)
+            return UnsealedBodies(bodies, damaged, len(data) - at)
         damaged += 1
         if following == len(data) and zlib.crc32(data[at + SEAL_BYTES :]) == _checksum(data, at):
-            # Only the length is wrong: the body has its checksum.
+            # Only the length is damaged: the body matches its checksum.
             bodies.append((data[at + SEAL_BYTES :], at, len(data)))
         at = following
-    return Found(bodies, damaged, 0)
+    return UnsealedBodies(bodies, damaged, 0)
 
 
 def _end_of(data: bytes, at: int) -> int:
-    """Return where the whole body ends whose seal begins at *at*; 0 where there is none."""
+    """Return the end of the intact body whose seal begins at *at*; 0 if there is none."""
     if at + SEAL_BYTES >= len(data):
         return 0
     checksum, length = SEAL.unpack_from(data, at)
@@ -89,7 +89,7 @@ def _end_of(data: bytes, at: int) -> int:
 
 
 def _next_whole(data: bytes, at: int) -> int:
-    """Return where the next whole body begins behind *at*; the size of *data* without one."""
+    """Return the offset of the next intact body after *at*; the size of *data* if none."""
     until = min(len(data), at + SEARCH_BYTES)
     while at + SEAL_BYTES < until:
         if _end_of(data, at):
@@ -107,7 +107,7 @@ def _is_torn(tail: bytes) -> bool:
 
 
 def _checksum(data: bytes, at: int) -> int:
-    """Return the checksum of the seal at *at*; -1 where there is no room for one."""
+    """Return the checksum in the seal at *at*; -1 if the data is too short."""
     if at + SEAL_BYTES >= len(data):
         return -1
     checksum, _ = SEAL.unpack_from(data, at)

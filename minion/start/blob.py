@@ -1,8 +1,8 @@
-"""What the launcher hands to the daemon, and the daemon to its template: read once, by one exec.
+"""The start record, passed from the launcher to the daemon, and from the daemon to its template.
 
-The launcher reads YAML and collects grains in a process that is then replaced, so that neither
-ever lives in the daemon. JSON goes through an inherited memory file, never through the command
-line or the environment, where others could read the enrol token.
+The launcher reads YAML and collects grains in a process that is then replaced, so that the daemon
+needs neither. The record is passed as JSON in an inherited memory file. The command line or the
+environment would show the enrol token to others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LIMIT = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Start:
+class StartData:
     """Everything that a daemon must know before its first message."""
 
     settings: MinionSettings
@@ -35,34 +35,34 @@ class Start:
     conf_dir: str
     grains: Dict[str, Any] = field(default_factory=dict)
     module_options: Dict[str, Any] = field(default_factory=dict)
-    #: What mgractionchains.get_pending_resume says; {} without a resume file.
+    #: Result of mgractionchains.get_pending_resume; {} without a resume file.
     pending_resume: Dict[str, Any] = field(default_factory=dict)
     #: Chain that has begun here and not ended; 0: none.
     open_chain: int = 0
-    #: A reboot or agent restart that was promised and has not happened; {}: none.
+    #: A requested reboot or agent restart that has not happened; {}: none.
     pending_after: Dict[str, Any] = field(default_factory=dict)
-    #: Random id of the agent process; "" until the daemon has made it.
+    #: Random id of the agent process; "" until the daemon has set it.
     session: str = ""
 
     @cached_property
     def cache_dir(self) -> Path:
-        """Folder of everything that is kept between runs."""
+        """Return the folder of everything that is kept between runs."""
         return Path(self.settings.cache_dir)
 
     @cached_property
     def files_dir(self) -> Path:
-        """Folder of the master's files, as far as they were asked for."""
+        """Return the folder of cached files of the master."""
         return self.cache_dir / "files"
 
     @cached_property
     def run_dir(self) -> Path:
-        """Folder of the unix socket."""
+        """Return the folder of the unix socket."""
         return Path(self.settings.run_dir)
 
     def running_boot(self) -> str:
-        """Return the id of the running boot; "" where it can't be read.
+        """Return the id of the running boot; "" if it cannot be read.
 
-        Nothing is then taken for alive, so nothing is ever killed by mistake.
+        Without it, no process counts as alive, so none is killed by mistake.
         """
         try:
             return read_boot_id(self.settings.boot_id_file)
@@ -70,8 +70,8 @@ class Start:
             return ""
 
 
-def write(start: Start) -> int:
-    """Return a descriptor that the next program of this process (or a child) inherits."""
+def write(start: StartData) -> int:
+    """Return a descriptor that the next program of this process, or a child, inherits."""
     handle = os.memfd_create("catena-start", 0)
     write_all(handle, json.dumps(records.encode(start)).encode("utf-8"))
     os.lseek(handle, 0, os.SEEK_SET)
@@ -79,10 +79,10 @@ def write(start: Start) -> int:
     return handle
 
 
-def read(handle: int) -> Start:
-    """Return what `write` kept, and close the descriptor."""
+def read(handle: int) -> StartData:
+    """Return the record that `write` wrote, and close the descriptor."""
     try:
         data = json.loads(read_limited(f"/proc/self/fd/{handle}", _LIMIT))
     finally:
         os.close(handle)
-    return records.decode(Start, data)
+    return records.decode(StartData, data)

@@ -1,4 +1,4 @@
-"""Reading of a minion's configuration: the file, the folders, who this host is."""
+"""Reading a minion's configuration: the file, the folders, the identity of this host."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Dict, Mapping
 
 from catena.core.config.folders import placed
 from catena.core.config.minion import SALT_KEYS, MinionSettings
-from catena.core.config.schema import Loaded, load
+from catena.core.config.schema import Extras, load
 from catena.core.errors import ConfigError
 from catena.core.frozen import dataclass
 from catena.minion.start import identity
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.renderers import config_files
 
 
@@ -20,7 +20,7 @@ class Configured:
     """A configuration that was read."""
 
     settings: MinionSettings
-    loaded: Loaded
+    loaded: Extras
 
 
 def read(config_dir: Path, overrides: Mapping[str, Any] = {}) -> Configured:
@@ -43,14 +43,14 @@ def read(config_dir: Path, overrides: Mapping[str, Any] = {}) -> Configured:
     return Configured(placed(settings, data, config_dir, "minion"), loaded)
 
 
-def start_of(configured: Configured, config_dir: Path) -> Start:
+def start_of(configured: Configured, config_dir: Path) -> StartData:
     """Return the start record without grains and chains.
 
     Raises:
         BadNameError: this host's name or machine id does not follow its grammar.
     """
     settings = configured.settings
-    return Start(
+    return StartData(
         settings=settings,
         id=identity.minion_id(settings),
         machine_id=identity.machine_id(settings),

@@ -1,4 +1,4 @@
-"""Who this host is: the minion's name and the machine's id."""
+"""The identity of this host: the minion's name and the machine's id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.core.errors import CatenaError, LimitError
 from catena.core.files import private_folder, read_limited, write_durable
 from catena.runtime import damage
 
-#: What systemd gives each installation (machine-id(5)).
+#: File with the id that systemd assigns to each installation (machine-id(5)).
 MACHINE_ID_FILE = "/etc/machine-id"
 _LIMIT = 256
 
@@ -22,11 +22,11 @@ def minion_id(settings: MinionSettings) -> ids.MinionId:
     """Return the configured id, else the host's FQDN, else its host name.
 
     Raises:
-        BadNameError: neither follows the grammar of a minion id.
+        BadNameError: none of them follows the grammar of a minion id.
     """
     if settings.id:
         return ids.minion_id(settings.id)
-    # Here: who is given a name needs none of it, and it is a twentieth of a short command.
+    # Imported here: a configured id does not need it, and it takes a twentieth of a short command.
     import socket
 
     name = socket.getfqdn()
@@ -36,13 +36,13 @@ def minion_id(settings: MinionSettings) -> ids.MinionId:
 
 
 def machine_id(settings: MinionSettings, path: str = MACHINE_ID_FILE) -> ids.MachineId:
-    """Return the id of this host: configured, else /etc/machine-id, else made once and kept.
+    """Return the id of this host: configured, else /etc/machine-id, else generated and stored.
 
-    The made one lies in cache_dir, so that a clone of the configuration alone is another machine.
+    A generated id is stored in cache_dir, so that a host with a cloned configuration differs.
 
     Raises:
-        BadNameError: what was found does not follow the grammar.
-        OSError: none was found and none could be kept.
+        BadNameError: the id does not follow the grammar.
+        OSError: there was none, and a generated one could not be stored.
     """
     if settings.machine_id:
         return ids.machine_id(settings.machine_id)
@@ -54,10 +54,10 @@ def machine_id(settings: MinionSettings, path: str = MACHINE_ID_FILE) -> ids.Mac
 
 
 def _kept_machine_id(cache_dir: Path) -> ids.MachineId:
-    """Return the id that was made here, made now where there is none.
+    """Return the stored generated id; generate it if there is none.
 
-    It lies in two files, each with a newline of its own, the second one with a checksum: damage of
-    either is noticed, and mended from the other.
+    It is stored in two files, each with a newline and the second with a checksum, so that damage
+    of either is detected and repaired from the other.
     """
     first, second = cache_dir / "machine_id", cache_dir / "machine_id.copy"
     found, copy = _machine_id_in(_read_kept(first)), _checked(_read_kept(second))
@@ -65,15 +65,15 @@ def _kept_machine_id(cache_dir: Path) -> ids.MachineId:
         return found
     whole = copy or found or ids.machine_id(os.urandom(16).hex())
     if first.exists() and found != whole:
-        lost = "" if copy else "the id of this machine: it has a new one, which the master checks"
-        _report(cache_dir, first, "it is not the id that was made", copy and "its copy", lost)
+        lost = "" if copy else "this machine's id: it has a new one, which the master checks"
+        _report(cache_dir, first, "it differs from the generated id", copy and "its copy", lost)
     elif second.exists() and copy != whole:
-        _report(cache_dir, second, "its checksum does not fit", "the id itself", "")
+        _report(cache_dir, second, "its checksum does not match", "the id itself", "")
     try:
         write_durable(first, f"{whole}\n".encode("ascii"))
         write_durable(second, f"{whole} {zlib.crc32(whole.encode()):08x}\n".encode("ascii"))
     except OSError:
-        # A full disk, or a folder in the place of one file: the other one is enough.
+        # A full disk, or a folder in place of one file: the other file is enough.
         if not (found or copy):
             raise
     return whole
@@ -95,13 +95,13 @@ def _report(cache_dir: Path, file: Path, what: str, saved: Optional[str], lost: 
     found = damage.Damage(str(file), what, saved or "", lost or "nothing")
     try:
         data: Optional[bytes] = read_limited(file, damage.ASIDE_BYTES)
-    except (OSError, CatenaError):  # a folder, or endless: the report is worth more than its bytes
+    except (OSError, CatenaError):  # a folder or an endless file; report it without its content
         data = None
     damage.report(cache_dir, found, data)
 
 
 def _read_kept(path: Path) -> str:
-    """Return the text of a file that this agent wrote; "" of what it can't have written."""
+    """Return the text of a file of this agent; "" if the agent cannot have written it."""
     try:
         return _read(str(path))
     except LimitError:

@@ -1,4 +1,4 @@
-"""How a process of the agent is started: this interpreter and this version of catena."""
+"""Command lines for processes of the agent, with this interpreter and this version of catena."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.runtime.agent_versions import VERSION_FILE
 
 
 def site_folder() -> str:
-    """Return the folder that must come first on the path for this version; "" when none must."""
+    """Return the folder that must be first in sys.path for this version; "" if none is needed."""
     site = Path(catena.__file__).resolve().parent.parent
     return str(site) if (site.parent / VERSION_FILE).is_file() else ""
 
@@ -19,12 +19,12 @@ def site_folder() -> str:
 def python_argv(module: str, *arguments: str, site: str = "") -> List[str]:
     """Return the argv that runs `main()` of *module*.
 
-    -I keeps the environment, the working folder and the user's site folder out of a process that
+    -I excludes the environment, the working folder and the user's site folder from a process that
     runs as root.
 
     Args:
-        module: dotted name of one of our modules.
-        arguments: what it finds in sys.argv[1:].
+        module: dotted name of one of catena's modules.
+        arguments: its sys.argv[1:].
         site: folder of another version of catena than the running one.
     """
     first = site or site_folder()

@@ -1,18 +1,18 @@
-"""The runtime's view of where this agent lives."""
+"""The agent's folders and settings in the form that the runtime uses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Dict
 
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.runtime.grains.collect import collect
-from catena.runtime.host import Place, grain_sources
+from catena.runtime.host import AgentHome, grain_sources
 
 
-def place_of(start: Start) -> Place:
-    """Return the place that *start* describes."""
-    return Place(
+def place_of(start: StartData) -> AgentHome:
+    """Return the home of the agent that *start* describes."""
+    return AgentHome(
         settings=start.settings,
         id=start.id,
         machine_id=start.machine_id,
@@ -25,6 +25,6 @@ def place_of(start: Start) -> Place:
     )
 
 
-def collect_grains(start: Start) -> Dict[str, Any]:
+def collect_grains(start: StartData) -> Dict[str, Any]:
     """Return this host's grains, collected now."""
     return collect(grain_sources(place_of(start)))

@@ -1,1 +1,1 @@
-"""The processes that jobs run in, and the template that they are forked from."""
+"""The processes of jobs, and the template from which they are forked."""

@@ -1,9 +1,9 @@
-"""A job's events on their way to the daemon, several at once.
+"""Sends a job's events to the daemon, several at once.
 
-The daemon keeps all that has come by its next turn with one sync. Who waited for each event in
-turn would wait for as many syncs, and for two switches of processes with each. So a job that
-fires one event after the other hands them on; before its outcome is kept, or another function of
-it acts, it hears that all of them are kept (`settle`), or why not.
+The daemon stores all events of one iteration of its loop with one sync. Waiting for each event in
+turn would cost as many syncs, and two task switches for each. A job therefore sends events without
+waiting. Before its outcome is stored, or another of its functions acts, `settle` waits until all
+events are stored, or raises the reason why not.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from catena.transport.failures import error_of
 from catena.transport.local import LocalClient
 from catena.transport.messages import EventFired, Failure
 
-#: Events without an answer at most.
+#: Maximum number of unanswered events.
 WINDOW = 64
-#: How long an answer may take.
+#: Seconds to wait for an answer.
 SECONDS = 60.0
 
-#: Hands over one event and waits until it is kept, also for a daemon that is being restarted.
+#: Sends one event and waits until it is stored, even while the daemon restarts.
 Insist = Callable[[EventFired], object]
 
 
@@ -29,22 +29,22 @@ class EventSender:
     """Events that the daemon has not answered yet.
 
     Args:
-        client: the connection; whoever asks something else over it calls `drain` before.
-        insist: see Insist. An event that comes twice is kept once: it goes by its id.
+        client: the connection; call `drain` before using it for another request.
+        insist: see Insist. A repeated event is stored once, by its id.
     """
 
     def __init__(self, client: LocalClient, insist: Insist) -> None:
         self._client, self._insist = client, insist
         self._open: Dict[bytes, EventFired] = {}
         self._fault: Optional[CatenaError] = None
-        #: Process that sent them; a copy of it (fork) has no part in them.
+        #: Process that sent them; a forked copy must ignore them.
         self._owner = 0
 
     def send(self, event: EventFired) -> None:
-        """Hand an event over, without waiting until it is kept.
+        """Send an event without waiting until it is stored.
 
         Raises:
-            CatenaError: this one or an earlier one can't be kept.
+            CatenaError: this event or an earlier one cannot be stored.
         """
         if self._owner != os.getpid():
             self._owner, self._fault = os.getpid(), None
@@ -58,16 +58,16 @@ class EventSender:
         self._raise()
 
     def drain(self) -> None:
-        """Wait for the answers; what went wrong is kept for `settle`."""
+        """Wait for the answers; remember errors for `settle`."""
         if self._owner == os.getpid():
             while self._open:
                 self._hear()
 
     def settle(self) -> None:
-        """Return when everything that was sent is kept.
+        """Return when all sent events are stored.
 
         Raises:
-            CatenaError: something can't be kept: the first reason.
+            CatenaError: an event cannot be stored; the first reason.
         """
         self.drain()
         self._raise()
@@ -79,7 +79,7 @@ class EventSender:
             self._insist_on(self._forgotten())
             return
         except CatenaError as error:
-            # Said to the connection as a whole.
+            # The Failure is about the connection as a whole.
             self._forgotten()
             self._note(error)
             return
@@ -88,7 +88,7 @@ class EventSender:
             self._note(error_of(answer))
 
     def _forgotten(self) -> List[EventFired]:
-        """Return the events that wait on a connection that is gone; they wait no more."""
+        """Remove and return the events that wait on a connection that has ended."""
         events = list(self._open.values())
         self._open.clear()
         return events
@@ -100,7 +100,7 @@ class EventSender:
             except CatenaError as error:
                 self._note(error)
                 if isinstance(error, UnreachableError):
-                    return  # it was waited for long enough
+                    return  # the time limit has passed
 
     def _note(self, error: CatenaError) -> None:
         self._fault = self._fault or error

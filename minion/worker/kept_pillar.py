@@ -1,8 +1,8 @@
-"""What a chain that may go on without its master asks of it (`resume: local`): pillar and lists.
+"""Pillar and file lists, stored for a chain that may continue without its master.
 
-Kept in files that only root reads, from the first chunk to the chain's end, because a chunk needs
-its pillar and its SLS, and the master may be away when the host comes back from its reboot. The
-contents of the listed files are in the cache of files (`runtime.chain_files`).
+With `resume: local` a chunk needs its pillar and its SLS when the host has rebooted, although the
+master may be unreachable. They are stored from the first chunk to the chain's end, in files that
+only root can read. The contents of the files are in the file cache (`runtime.chain_files`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from catena.transport import wire
 from catena.transport.messages import ManifestReply
 
 _LIMIT = 16 * 1024 * 1024
-#: How long the master is waited for where a kept pillar would do.
+#: Seconds to wait for the master when a stored pillar is available.
 _PATIENCE = 5.0
 
 Reply = Tuple[Dict[str, Any], Tuple[str, ...]]
 
 
 class KeptPillar(SocketService):
-    """A service that remembers the pillar, and the list of files of each environment.
+    """A service that remembers the pillar, and the file list of each environment.
 
     Args:
         run_dir: folder of the daemon's socket.
-        path: where the pillar is kept; the lists lie beside it.
+        path: file for the pillar; the file lists are stored beside it.
         attempts: as SocketService.
     """
 
@@ -42,10 +42,10 @@ class KeptPillar(SocketService):
         self._kept = path
 
     def pillar(self, saltenv: str, pillarenv: str, override: Mapping[str, Any]) -> Reply:
-        """Return (pillar, errors) from the master; what is kept when it can't be reached.
+        """Return (pillar, errors) from the master, or the stored pillar if it is unreachable.
 
         Raises:
-            UnreachableError: no master, and nothing is kept.
+            UnreachableError: there is neither a master nor a stored pillar.
         """
         try:
             with self._hurry(self._kept):
@@ -60,10 +60,10 @@ class KeptPillar(SocketService):
         return pillar, errors
 
     def manifest(self, saltenv: str) -> ManifestReply:
-        """Return what the master has in *saltenv*, or had when it was last asked.
+        """Return the master's current or last known file list of *saltenv*.
 
         Raises:
-            UnreachableError: no master, and nothing is kept.
+            UnreachableError: there is neither a master nor a stored list.
         """
         path = self._list_of(saltenv)
         try:
@@ -78,7 +78,7 @@ class KeptPillar(SocketService):
         return reply
 
     def forget(self) -> None:
-        """The chain has ended: nothing of it is kept."""
+        """Delete everything that was stored, because the chain has ended."""
         for path in (self._kept, *self._kept.parent.glob(f"{self._kept.name}.list.*")):
             path.unlink(missing_ok=True)
 
@@ -87,7 +87,7 @@ class KeptPillar(SocketService):
 
     @contextlib.contextmanager
     def _hurry(self, kept: Path) -> Iterator[None]:
-        """Wait less for the master where *kept* would do."""
+        """Wait less for the master if *kept* can be used instead."""
         patience = self._patience
         if kept.exists():
             self._patience = _PATIENCE
@@ -98,7 +98,7 @@ class KeptPillar(SocketService):
 
 
 def _read(path: Path) -> Any:
-    """Return what is kept at *path*; None without it. A damaged one is reported and removed."""
+    """Return the content stored at *path*, or None. Report and remove a damaged file."""
     try:
         data = read_limited(path, _LIMIT)
     except (OSError, CatenaError):
@@ -106,11 +106,11 @@ def _read(path: Path) -> Any:
     with contextlib.suppress(ValueError, CatenaError):
         return _unpacked(unseal(data))
     try:
-        # As an older agent has written it.
+        # An older agent stored it without a seal.
         return _unpacked(data)
     except CatenaError:
-        lost = "what the master had said for a chain that goes on without it: it is asked again"
-        report(path.parent, Damage(str(path), "its checksum does not fit", "", lost))
+        lost = "data of the master for a chain that continues without it: it is requested again"
+        report(path.parent, Damage(str(path), "its checksum does not match", "", lost))
         path.unlink(missing_ok=True)
         return None
 

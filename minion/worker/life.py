@@ -1,4 +1,4 @@
-"""The life of a job's process, from its fork from the template to the end of its last job."""
+"""The life of a job process, from its fork to the end of its last job."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from catena.core.clock import SystemClock
 from catena.core.frozen import dataclass
 from catena.core.job import JobSpec
 from catena.core.privileges import JOB_UMASK
-from catena.minion.jobs.folder import Aside, JobFolder, job_folder, unpacked_order
+from catena.minion.jobs.folder import JobFolder, ReturnExtras, job_folder, unpacked_order
 from catena.minion.jobs.lines import DONE, FREE, GIVEN_BYTES, GO
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.minion.start.place import place_of
 from catena.minion.worker.process import Worker, claim_of, service_of
 from catena.minion.worker.service import SocketService
 from catena.runtime.garbage import look_seldom
-from catena.runtime.host import Place
+from catena.runtime.host import AgentHome
 from catena.runtime.processes import become_subreaper, has_children
 
-#: After so many jobs a process ends, however clean: what leaks slowly goes with it.
+#: Maximum number of jobs of one process, which bounds the effect of slow leaks.
 JOBS_LIMIT = 100
-#: Nor does one live on that a large output has made larger than this.
+#: Maximum memory in KiB of a process that is reused; a large output may have enlarged it.
 SIZE_LIMIT_KIB = 64 * 1024
 _STDOUT = 1
 
 
-def run(start: Start, jid: str, line: socket.socket) -> int:
-    """Run job *jid* of the store in this process, and others while it stays as it was.
+def run(start: StartData, jid: str, line: socket.socket) -> int:
+    """Run job *jid* of the store in this process, and further jobs as long as it is unchanged.
 
     Args:
         start: the agent's start record.
         jid: the first job.
-        line: to the daemon, which is told when this process is free, and gives it orders.
+        line: socket to the daemon, which learns when this process is free and sends it jobs.
 
     Returns:
         The process's exit code.
@@ -57,19 +57,19 @@ def run(start: Start, jid: str, line: socket.socket) -> int:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """An outcome that is nowhere but here, until somebody has kept it."""
+    """An outcome that exists only in this process until the daemon has stored it."""
 
     folder: JobFolder
     body: bytes
 
     def leave(self) -> None:
-        """Put it where the next daemon looks."""
+        """Write it into the job's folder, where the next daemon finds it."""
         self.folder.make()
         self.folder.finish(self.body)
 
 
-def _serve(start: Start, place: Place, line: socket.socket) -> None:
-    """Run the jobs that come by *line*."""
+def _serve(start: StartData, place: AgentHome, line: socket.socket) -> None:
+    """Run the jobs that arrive over *line*."""
     said, outcome = FREE, None
     for _ in range(JOBS_LIMIT):
         order = _exchange(line, said)
@@ -82,12 +82,12 @@ def _serve(start: Start, place: Place, line: socket.socket) -> None:
             return
         said = DONE + outcome.body
     if outcome is not None:
-        # The daemon has not said that it kept this one.
+        # The daemon has not confirmed that it stored this outcome.
         outcome.leave()
 
 
 def _exchange(line: socket.socket, said: bytes) -> bytes:
-    """Say how the last job went and return what comes next; b"" when the daemon is gone."""
+    """Send the last outcome and return the next message; b"" if the daemon is gone."""
     try:
         line.send(said)
         return line.recv(GIVEN_BYTES)
@@ -95,19 +95,19 @@ def _exchange(line: socket.socket, said: bytes) -> bytes:
         return b""
 
 
-def _answer(start: Start, place: Place, spec: JobSpec) -> Optional[_Outcome]:
-    """Run a job; return None when its outcome lies in its folder: this process is spoilt."""
+def _answer(start: StartData, place: AgentHome, spec: JobSpec) -> Optional[_Outcome]:
+    """Run a job; return None if its outcome is in its folder and this process must end."""
     folder = job_folder(start.cache_dir, spec.jid)
     service, claim = SocketService(start.run_dir), claim_of(start, spec.jid)
     worker = Worker(start, place, service, claim, SystemClock())
     try:
         answer = worker.answer(folder, spec)
     except BaseException:
-        # Told as the end of the job's output: this process ends without an outcome.
+        # The traceback becomes the end of the job's output: this process ends without an outcome.
         traceback.print_exc()
         _keep_output(folder)
         raise
-    fits = len(answer.body) <= GIVEN_BYTES and answer.aside == Aside()
+    fits = len(answer.body) <= GIVEN_BYTES and answer.aside == ReturnExtras()
     if answer.clean and fits and is_as_before():
         return _Outcome(folder, answer.body)
     _keep_output(folder)
@@ -116,13 +116,13 @@ def _answer(start: Start, place: Place, spec: JobSpec) -> Optional[_Outcome]:
 
 
 def is_as_before() -> bool:
-    """Return whether this process has kept nothing of its job: no memory, child or output."""
+    """Return whether the job has left no memory, child process or output in this process."""
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size < SIZE_LIMIT_KIB and not has_children() and not os.fstat(_STDOUT).st_size
 
 
 def _keep_output(folder: JobFolder) -> None:
-    """Put what a given job has printed into its folder, which is made for it."""
+    """Write the job's output into its folder, which is created for it."""
     folder.make()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -131,7 +131,7 @@ def _keep_output(folder: JobFolder) -> None:
 
 
 def detach() -> None:
-    """Leave the template: own session, default signals."""
+    """Detach from the template: own session, default signals."""
     os.setsid()
     os.umask(JOB_UMASK)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -140,7 +140,7 @@ def detach() -> None:
 
 
 def redirect(output: str) -> None:
-    """Let stdout and stderr go into a file."""
+    """Redirect stdout and stderr to a file."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     written = os.open(output, flags, 0o600)
@@ -152,7 +152,7 @@ def redirect(output: str) -> None:
 
 
 def exit_after(work: Callable[[], int]) -> None:
-    """Run *work* as the rest of this forked process: nothing of the template's end is run."""
+    """Run *work* as the rest of this forked process, without the template's exit handlers."""
     code = 1
     try:
         code = work()

@@ -1,13 +1,13 @@
 """One job at a time in a process of its own, forked from the template.
 
-It takes the job (once), runs it, leaves the outcome in the job's folder and ends. It needs the
-daemon for files, pillar and events only: a daemon that is killed meanwhile changes nothing, its
-successor finds the outcome there. To make it durable is the daemon's affair (`jobs`).
+The process claims the job, runs it, writes the outcome into the job's folder and ends. It needs
+the daemon only for files, pillar and events. If the daemon is killed meanwhile, its successor
+finds the outcome there. Making the outcome durable is up to the daemon (`jobs`).
 
-Only a process that is as it was before its job lives on for another one: a function that says so
-of itself, no custom file loaded, no scope, nothing left running or printed, no memory left
-behind. A fork copies a thousand pages for a job that needs a dozen. Its next jobs come by its line
-to the daemon, and their outcomes go back there (`life`).
+Only a process that its job left unchanged is reused for another job. Its function must be marked
+as clean. It must not have loaded a custom file, used a scope, left a child process or output, or
+grown. Reuse saves a fork, which copies a thousand pages although a job needs a dozen. Further jobs
+arrive over the socket to the daemon, and their outcomes are sent back there (`life`).
 """
 
 from __future__ import annotations
@@ -29,70 +29,70 @@ from catena.core.marks import is_resumable
 from catena.core.plugins import FunctionMark
 from catena.core.redact import hide_arguments
 from catena.fileserver.remote import CachingClient, ChunkSource
-from catena.minion.jobs.folder import Aside, Claim, JobFolder
+from catena.minion.jobs.folder import Claim, JobFolder, ReturnExtras
 from catena.minion.jobs.inline import chainless
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.minion.worker import scope
 from catena.minion.worker.kept_pillar import KeptPillar
 from catena.minion.worker.service import SocketService
 from catena.runtime import chain_run
-from catena.runtime.executor import Outcome, execute, passes
-from catena.runtime.host import AgentService, Place
+from catena.runtime.executor import FinishedJob, execute, passes
+from catena.runtime.host import AgentHome, AgentService
 from catena.runtime.processes import reference
-from catena.runtime.session import Session, remote_session
+from catena.runtime.session import JobSession, remote_session
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
 
 class Service(AgentService, ChunkSource, Protocol):
-    """What a job asks its daemon for."""
+    """What a job requests from its daemon."""
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The outcome of a job that came by the line."""
+    """The outcome of a job that arrived over the socket."""
 
-    #: Of a JobReturned.
+    #: Body of a JobReturned.
     body: bytes
-    aside: Aside
-    #: Whether the function, by its own word, leaves nothing behind in this process.
+    aside: ReturnExtras
+    #: Whether the function leaves nothing behind in this process, according to its mark.
     clean: bool
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What one job is run with, as far as that could be made."""
+    """What one job runs with, as far as it could be prepared."""
 
-    place: Place
+    place: AgentHome
     began: float
     files: Optional[CachingClient] = None
-    session: Optional[Session] = None
+    session: Optional[JobSession] = None
     mark: FunctionMark = field(default_factory=FunctionMark)
-    #: Why there is no session: a traceback. A function that can't be had is the executor's to
-    #: report, in its own words.
+    #: Traceback that explains a missing session. If only the function is missing, the executor
+    #: reports that.
     fault: str = ""
 
 
-#: Names this process, in a scope of its own if the job may change the host; None: it can't work.
+#: Claims a job for this process, with True in a new scope as the job may change the host.
 ClaimAs = Callable[[bool], Optional[Claim]]
 
 
 @dataclass(frozen=True)
 class Worker:
-    """What one job is run with."""
+    """Runs jobs in this process."""
 
-    start: Start
-    #: Where the agent lives: `place_of(start)`, made once for all jobs of a process.
-    place: Place
+    start: StartData
+    #: `place_of(start)`, made once for all jobs of a process.
+    place: AgentHome
     service: Service
     claim: ClaimAs
     clock: Clock
 
     def run(self, folder: JobFolder) -> bool:
-        """Take a job, run it, make its outcome durable; nothing, where another process has it.
+        """Claim a job, run it, and store its outcome; do nothing if it is claimed already.
 
         Returns:
             Whether the function leaves nothing behind in this process.
@@ -103,7 +103,7 @@ class Worker:
         except (OSError, CatenaError) as error:
             if not (is_resumable(spec.fun) and passes(error)):
                 raise
-            # Its journal says where it stands; the agent begins it again until that has passed.
+            # Its journal has its state; the agent starts it again once the obstacle is gone.
             folder.give_back()
             return False
 
@@ -122,9 +122,9 @@ class Worker:
         return self._is_clean(task, claim.scope) and folder.has_return()
 
     def answer(self, folder: JobFolder, spec: JobSpec) -> Answer:
-        """Run a job that came by the line; its outcome is the caller's to hand over or to keep.
+        """Run a job that arrived over the socket; the caller sends or stores its outcome.
 
-        Its folder is not there: who needs it makes it.
+        The job has no folder; whatever needs one creates it.
         """
         task = self._task(spec)
         name = ""
@@ -154,50 +154,52 @@ class Worker:
     def _close(self, task: _Task) -> None:
         self.service.close()
         if task.files:
-            # The outcome is there already: a full disk here takes nothing with it.
+            # The outcome is stored already, so a full disk loses nothing here.
             with contextlib.suppress(OSError):
                 task.files.prune_daily()
 
     def _is_clean(self, task: _Task, scope_name: str) -> bool:
-        """Return whether this process, as far as it can be told from the job, is as before it."""
+        """Return whether the job, as far as known, has left this process unchanged."""
         if not task.mark.clean or scope_name or task.session is None:
             return False
         return task.session.own_code_only
 
-    def _attempt(self, task: _Task, spec: JobSpec) -> Outcome:
+    def _attempt(self, task: _Task, spec: JobSpec) -> FinishedJob:
         failpoints.hit("worker.claimed")
         outcome = self._outcome(task, spec)
         failpoints.hit("worker.executed")
         return outcome
 
-    def _outcome(self, task: _Task, spec: JobSpec) -> Outcome:
+    def _outcome(self, task: _Task, spec: JobSpec) -> FinishedJob:
         began = self._now()
         if task.session is None:
-            return Outcome(_failed(spec, task.began, task.fault))
+            return FinishedJob(_failed(spec, task.began, task.fault))
         try:
             return execute(task.session, spec)
         except (Exception, SystemExit) as error:  # custom code may call sys.exit
             if is_resumable(spec.fun) and passes(error):
                 raise
             lasted = max(0.0, self._now() - began)
-            return Outcome(_failed(spec, began, traceback.format_exc(), lasted))
+            return FinishedJob(_failed(spec, began, traceback.format_exc(), lasted))
 
-    def _packed(self, place: Place, spec: JobSpec, outcome: Outcome) -> Tuple[bytes, Aside]:
-        """Return the outcome as it travels, and what belongs to it."""
+    def _packed(
+        self, place: AgentHome, spec: JobSpec, outcome: FinishedJob
+    ) -> Tuple[bytes, ReturnExtras]:
+        """Return the encoded outcome, and its additional data."""
         sys.stdout.flush()
         aside = aside_of(place, outcome)
         try:
             return wire.pack_body(JobReturned(outcome.ret)), aside
         except CatenaError as error:
-            text = f"The value of {spec.fun} can't be sent: {error}"
+            text = f"The value of {spec.fun} cannot be sent: {error}"
             return wire.pack_body(JobReturned(_failed(spec, outcome.ret.started, text))), aside
 
     def _now(self) -> float:
         return self.clock.now().timestamp()
 
 
-def _mark_of(session: Session, fun: str) -> FunctionMark:
-    """Return what a function says of itself; of one that can't be had, what holds for any."""
+def _mark_of(session: JobSession, fun: str) -> FunctionMark:
+    """Return a function's mark, or the most restrictive one if it cannot be loaded."""
     try:
         mark: FunctionMark = session.context.functions[fun].mark
     except CatenaError:
@@ -205,16 +207,16 @@ def _mark_of(session: Session, fun: str) -> FunctionMark:
     return mark
 
 
-def service_of(start: Start, folder: JobFolder) -> SocketService:
-    """Return what the job of *folder* asks its daemon by."""
+def service_of(start: StartData, folder: JobFolder) -> SocketService:
+    """Return the connection to the daemon for the job of *folder*."""
     if start.settings.resume == "local":
         if is_chain_call(folder.read_spec().spec.fun):
             return KeptPillar(start.run_dir, start.cache_dir / "chain_pillar", folder.attempts)
     return SocketService(start.run_dir, attempts=folder.attempts)
 
 
-def claim_of(start: Start, jid: str) -> ClaimAs:
-    """Return what names this process for job *jid*."""
+def claim_of(start: StartData, jid: str) -> ClaimAs:
+    """Return the function that claims job *jid* for this process."""
 
     def claim(changes: bool) -> Optional[Claim]:
         me = reference(os.getpid(), read_boot_id(start.settings.boot_id_file))
@@ -231,13 +233,13 @@ def _failed(spec: JobSpec, began: float, text: str, lasted: float = 0.0) -> JobR
     return JobReturn(spec.jid, spec.fun, args, False, 1, text, began, lasted)
 
 
-def aside_of(place: Place, outcome: Optional[Outcome] = None) -> Aside:
-    """Return what the daemon must know of chains on this host, and what it must do now."""
+def aside_of(place: AgentHome, outcome: Optional[FinishedJob] = None) -> ReturnExtras:
+    """Return what the daemon must know about chains on this host, and what it must do now."""
     after = outcome.after if outcome else chain_run.pending_after(place)
     if after is None and chainless(place.conf_dir, place.cache_dir):
-        return Aside()
+        return ReturnExtras()
     chain = chain_run.open_chain(place)
-    return Aside(
+    return ReturnExtras(
         after=records.encode(after) if after else {},
         open_chain=chain.chain_id if chain and chain.state == "waiting" else 0,
         pending_resume=chain_run.pending_resume(place),

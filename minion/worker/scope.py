@@ -1,7 +1,7 @@
-"""A worker's own systemd scope, so that stopping the agent does not stop the job.
+"""A systemd scope for a job process, so that stopping the agent does not stop the job.
 
-Asked of systemd by busctl (systemd.scope(5)): no D-Bus library, and no wrapper process around a
-worker that is forked. Where systemd does not run, a worker lives in its own session only.
+It is requested through busctl (systemd.scope(5)), which needs neither a D-Bus library nor a
+wrapper around the forked process. Without systemd, a job process only has a session of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import time
 from typing import List
 
-#: Exists exactly where systemd is the init (sd_booted(3)).
+#: Exists if and only if systemd is the init (sd_booted(3)).
 BOOTED = "/run/systemd/system"
 _SECONDS = 10
 
@@ -23,10 +23,10 @@ def scope_name(jid: str) -> str:
 
 
 def start_argv(busctl: str, name: str, pid: int, tasks_max: int = 0) -> List[str]:
-    """Return the argv that puts *pid* into a new scope *name*.
+    """Return the argv that moves *pid* into a new scope *name*.
 
-    Delegate=no and no limit of our own but *tasks_max* (0: systemd's): a job may use what the host
-    has, as on a shell.
+    The scope has Delegate=no and no limit but *tasks_max* (0: systemd's): a job may use the host's
+    resources like a command in a shell.
     """
     head = "org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.systemd1.Manager"
     properties = [
@@ -48,11 +48,11 @@ def is_there() -> bool:
 
 
 def enter(jid: str, tasks_max: int = 0) -> str:
-    """Put this process into a scope of its own; return the scope's name, "" without one.
+    """Move this process into a scope of its own; return the scope's name, or "" on failure.
 
     Args:
         jid: of the job.
-        tasks_max: processes and threads that it may have; 0: as many as systemd allows.
+        tasks_max: maximum number of its processes and threads; 0: systemd's default.
     """
     if not is_there():
         return ""
@@ -69,9 +69,9 @@ def enter(jid: str, tasks_max: int = 0) -> str:
 
 
 def _arrived(name: str) -> bool:
-    """Wait until systemd has moved this process; what it starts before that stays behind.
+    """Wait until systemd has moved this process; a child started earlier would stay outside.
 
-    busctl returns when the move is queued.
+    busctl returns as soon as the move is queued.
     """
     end = time.monotonic() + _SECONDS
     while time.monotonic() < end:

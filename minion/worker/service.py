@@ -1,7 +1,7 @@
-"""What a job process asks of its daemon, over the daemon's unix socket.
+"""Requests of a job process to its daemon, over the daemon's unix socket.
 
-Questions to the master wait out a daemon that is being restarted or a master that is away for a
-moment; progress never waits and may be lost, because the return has it all again.
+Requests to the master are retried while the daemon restarts or the master is briefly unreachable.
+Progress never waits and may be lost, because the return repeats it.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from catena.transport.messages import (
 
 T = TypeVar("T")
 
-#: How long a job waits for a daemon or a master that is away, seconds.
+#: Seconds for which a job waits for an unreachable daemon or master.
 PATIENCE = 60.0
 _PAUSE = 0.5
-#: Compiling a pillar may take the master a while; files come in small pieces.
+#: Seconds for an answer; compiling a pillar may take the master long, pieces of files do not.
 _PILLAR_SECONDS = 120.0
 _SECONDS = 60.0
 
 
 class SocketService:
-    """An `AgentService` (runtime) and a `ChunkSource` (fileserver) behind one unix socket.
+    """An `AgentService` (runtime) and a `ChunkSource` (fileserver) over one unix socket.
 
     Args:
         run_dir: folder of the socket.
@@ -77,7 +77,7 @@ class SocketService:
         self._run_dir, self._patience = run_dir, patience
         self._attempts = attempts
         self._attempt: Optional[int] = None
-        self._reach(f"{run_dir}/{SOCKET}")  # for each job: no Path needed
+        self._reach(f"{run_dir}/{SOCKET}")  # text, since a Path costs time in every job
 
     def _reach(self, path: str) -> None:
         self._client = LocalClient(path, "job")
@@ -86,9 +86,10 @@ class SocketService:
 
     @contextlib.contextmanager
     def moving(self) -> Iterator[Callable[[], None]]:
-        """Yield what a copy of this process calls to reach the daemon from another root.
+        """Yield a function with which a copy of this process reaches the daemon from another root.
 
-        The socket's folder is held open: its name means another folder there, or none.
+        The socket's folder is held open, because in the other root its path is another folder or
+        none.
         """
         folder = os.open(self._run_dir, os.O_PATH | os.O_DIRECTORY)
         try:
@@ -99,17 +100,17 @@ class SocketService:
     def pillar(
         self, saltenv: str, pillarenv: str, override: Mapping[str, Any]
     ) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
-        """Return (pillar, errors) fresh from the master.
+        """Return (pillar, errors), compiled by the master now.
 
         Raises:
-            UnreachableError: no daemon, or it has no master.
+            UnreachableError: there is no daemon, or it has no master.
         """
         message = PillarRequest(saltenv, pillarenv, dict(override))
         reply: PillarReply = self._patient(message, _PILLAR_SECONDS)
         return dict(reply.pillar), reply.errors
 
     def manifest(self, saltenv: str) -> ManifestReply:
-        """Return what the master has for this minion in *saltenv*."""
+        """Return the master's file list for this minion in *saltenv*."""
         reply: ManifestReply = self._patient(ManifestRequest(saltenv), _SECONDS)
         return reply
 
@@ -124,14 +125,14 @@ class SocketService:
         return reply
 
     def pipelined(self, requests: Sequence[Any], window: int) -> Iterable[Any]:
-        """Yield the answers in the order asked, with up to *window* requests under way.
+        """Yield the answers in the order of *requests*, with up to *window* requests in progress.
 
-        A break in between is waited out, and the rest asked for again.
+        After a broken connection, the remaining requests are repeated.
         """
         self._events.drain()
         left = list(requests)
         while left:
-            # With only one under way until it works again: whoever is away is not to be pressed.
+            # Send only one request until it works again, to spare the unreachable side.
             yield self._patient(left.pop(0), _SECONDS)
             with contextlib.suppress(UnreachableError, TryLaterError):
                 for reply in self._client.pipelined(tuple(left), window, _SECONDS):
@@ -139,30 +140,30 @@ class SocketService:
                     yield reply
 
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
-        """Hand an event to the daemon, which keeps it until the master has it."""
+        """Send an event to the daemon, which keeps it until the master has stored it."""
         self._keep(_event(tag, data))
         return True
 
     def hand_over(self, tag: str, data: Mapping[str, Any]) -> None:
-        """Do what `fire` does, but wait until it is kept only in `settle`."""
+        """Send an event like `fire`, but wait only in `settle` until it is stored."""
         self._events.send(_event(tag, data))
 
     def settle(self) -> None:
-        """Return when everything that was handed over is kept, or raise why not."""
+        """Return when all events of `hand_over` are stored, or raise the reason why not."""
         self._events.settle()
 
     def progress(self, progress: JobProgress) -> None:
-        """Send one step; never waits, never raises."""
+        """Send one step without waiting; errors are ignored."""
         self._progress.send(JobProgressed(progress))
 
     def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
-        """Send a part of what the job prints; False: the agent is away. Never raises."""
+        """Send a chunk of output; return False if the agent is unreachable. Never raises."""
         if self._attempt is None:
             self._attempt = self._attempts()
         return self._progress.send(JobOutput(jid, self._attempt, at, size, stream, text))
 
     def grains(self, grains: Mapping[str, Any]) -> bool:
-        """Hand grains collected anew to the daemon; False where there is none."""
+        """Send newly collected grains to the daemon; return False if there is none."""
         try:
             return isinstance(self._ask(GrainsUpdate(dict(grains))), ClientReply)
         except UnreachableError:
@@ -174,12 +175,12 @@ class SocketService:
         return list(reply.value)
 
     def signal(self, jid: str, signal: int) -> str:
-        """Signal a job's process tree, or drop it from the queue; return a sentence."""
+        """Signal a job's process tree, or remove it from the queue; return a sentence."""
         reply = self._ask(ClientRequest("signal", {"jid": jid, "signal": signal}))
         return str(reply.value)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._client.close()
         self._progress.close()
 
@@ -200,10 +201,10 @@ def _event(tag: str, data: Mapping[str, Any]) -> EventFired:
 
 
 def patiently(ask: Callable[[], T], patience: float) -> T:
-    """Return what *ask* gives, asking again for *patience* seconds while nobody is there.
+    """Return the result of *ask*, which is retried for *patience* seconds while unreachable.
 
     Raises:
-        CatenaError: what *ask* raised last, or at once where waiting would not help.
+        CatenaError: the last error of *ask*, or at once an error that waiting does not solve.
     """
     end = time.monotonic() + patience
     while True:
@@ -216,17 +217,17 @@ def patiently(ask: Callable[[], T], patience: float) -> T:
 
 
 class ProgressPipe:
-    """Sends messages that need no answer, if somebody reads."""
+    """Sends messages without an answer, if the daemon reads them."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._socket: socket.socket | None = None
-        #: Process that connected; a copy of it (a parallel state) has a connection of its own.
+        #: Process that connected; a forked copy (a parallel state) opens a connection of its own.
         self._owner = 0
         self._again = 0.0
 
     def send(self, message: Any) -> bool:
-        """Send *message* and return True; do nothing where nobody reads, or it is too large."""
+        """Send *message*; return False if nobody reads or it is too large."""
         try:
             data = frame(wire.pack(message))
         except CatenaError:
@@ -240,14 +241,14 @@ class ProgressPipe:
         try:
             self._socket.sendall(data)
         except OSError:
-            # A daemon that went, or that does not read for a second: a frame may be cut, so the
-            # connection is of no use any more.
+            # The daemon is gone, or has not read for a second. A frame may be incomplete, so the
+            # connection cannot be used any more.
             self.close()
             return False
         return True
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

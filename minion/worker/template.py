@@ -1,8 +1,8 @@
-"""The warm process that jobs are forked from: everything imported, nothing open, one thread.
+"""The warm process from which jobs are forked: everything imported, nothing open, one thread.
 
-Made by an exec of the daemon at the first job, so that it never owns a ZeroMQ socket. It ends when
-the daemon closes the pair of sockets between them; jobs that it forked go on. Each of them has a
-line to the daemon, which comes with the order to fork it.
+The daemon starts it by exec at the first job, so that it never has a ZeroMQ socket. It ends when
+the daemon closes their socket pair; processes that it forked continue. Each of those has a socket
+to the daemon, which arrives with the request to fork.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Mapping
 from catena.core import failpoints
 from catena.minion.jobs.processes import start_ticks
 from catena.minion.start import blob
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.minion.worker import warm
 from catena.minion.worker.life import exit_after, run
 
@@ -26,18 +26,18 @@ _MESSAGE_BYTES = 4096
 
 
 class Template:
-    """Forks jobs on the daemon's word.
+    """Forks job processes at the daemon's request.
 
     Args:
-        start: what each job is told.
-        pair: to the daemon.
+        start: the start record for each job.
+        pair: socket to the daemon.
     """
 
-    def __init__(self, start: Start, pair: socket.socket) -> None:
+    def __init__(self, start: StartData, pair: socket.socket) -> None:
         self._start, self._pair = start, pair
 
     def serve(self) -> None:
-        """Work until the daemon hangs up."""
+        """Serve requests until the daemon closes the socket."""
         while True:
             message, lines, _, _ = socket.recv_fds(
                 self._pair, _MESSAGE_BYTES, 1, socket.MSG_CMSG_CLOEXEC
@@ -49,7 +49,7 @@ class Template:
             self._say({"jid": order["jid"], "pid": pid, "start": start_ticks(pid)})
 
     def _forked(self, order: Mapping[str, Any], line: socket.socket) -> int:
-        """Return the pid of a new process for a job, which has *line* to the daemon."""
+        """Fork a process for a job, with *line* as its socket to the daemon; return its pid."""
         warm.bring(order["module"])
         pid = os.fork()
         if pid == 0:
@@ -63,14 +63,14 @@ class Template:
 
 
 def main() -> None:
-    """Serve until the daemon hangs up. sys.argv: descriptor of the start record, of the socket."""
+    """Serve until the daemon hangs up. sys.argv: descriptors of the start record and socket."""
     start = blob.read(int(sys.argv[1]))
     failpoints.arm(start.settings.testing)
     pair = socket.socket(fileno=int(sys.argv[2]))
-    # Forks are not waited for here: the kernel forgets them at once.
+    # Let the kernel reap the forked processes.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     warm.rehearse(start)
-    # A daemon that was killed in the middle of an answer has hung up, too.
+    # A daemon killed while the template answers has closed the socket, too.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         Template(start, pair).serve()
 

@@ -1,7 +1,7 @@
-"""What the template has ready for the jobs that it forks: modules imported, first uses behind it.
+"""Preparation of the template: imports modules, and runs code once that is slow at first use.
 
-A fork that imports, compiles or caches something does so for itself alone, every time anew. What a
-host's jobs never ask for is not imported either: its template stays small.
+Whatever a fork imports, compiles or caches is repeated in every job. Modules that no job of this
+host needs are not imported, so that the template stays small.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core import frozen, records
+from catena.core.chain_calls import MODULE
 from catena.core.clock import SystemClock
 from catena.core.errors import CatenaError
 from catena.core.job import JobReturn, JobSpec
 from catena.fileserver.remote import CachingClient
 from catena.minion.jobs.folder import Claim, StoredSpec
 from catena.minion.jobs.processes import ProcessRef
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.minion.start.place import place_of
 from catena.minion.worker.service import SocketService
 from catena.runtime import session
 from catena.runtime.arguments import bind
 from catena.runtime.executor import execute
+from catena.runtime.functions import INDEX as RUNTIME_INDEX
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
-#: What nearly every run of states needs.
+#: Modules that nearly every state run needs.
 _STATES = (
-    "catena.runtime.functions.mgractionchains",
+    RUNTIME_INDEX[MODULE],
     "catena.states.compiler.api",
     "catena.states.functions.state",
     "catena.renderers.pipeline",
@@ -47,7 +49,7 @@ _STATES = (
     "jinja2",
     "yaml",
 )
-#: Modules whose records each job makes anew.
+#: Modules with records that each job creates.
 _RECORDS = (
     "catena.core.context",
     "catena.core.job",
@@ -58,15 +60,16 @@ _RECORDS = (
     "catena.runtime.executor",
     "catena.runtime.session",
 )
-#: Name before the dot -> what its functions need beside their own module.
-_NEEDS: Dict[str, Tuple[str, ...]] = {"state": _STATES, "mgractionchains": _STATES}
+#: Module of a function -> what its functions need besides it.
+_NEEDS: Dict[str, Tuple[str, ...]] = {"state": _STATES, MODULE: _STATES}
 _JID = "20000101000000000000"
 
 
 def bring(module: str) -> None:
-    """Import what jobs of the functions of *module* need, where they are ours.
+    """Import what jobs of functions of *module* need, unless it is a custom module.
 
-    Objects that exist then are never looked at by a fork's collector: their pages stay shared.
+    Existing objects are then frozen: a fork's garbage collector skips them, so their pages stay
+    shared.
     """
     home = session.execution_index().get(module)
     needed = (*((home,) if home else ()), *_NEEDS.get(module, ()))
@@ -80,13 +83,13 @@ def bring(module: str) -> None:
 
 
 def _beside(home: Optional[str]) -> List[str]:
-    """Return the modules that are imported of the package of module *home*."""
+    """Return the modules to import from the package of module *home*."""
     package = home.rpartition(".")[0] if home else ""
     return [name for name in sys.modules if package and name.startswith(f"{package}.")]
 
 
 def _prepare(*names: str) -> None:
-    """Make ready the records of some modules: a fork would fill each by hand, or compile."""
+    """Prepare the constructors of the records in modules; otherwise each fork would do it."""
     for name in names:
         for member in vars(import_module(name)).values():
             if isinstance(member, type) and member.__module__ == name:
@@ -94,10 +97,10 @@ def _prepare(*names: str) -> None:
                     frozen.prepare(member)
 
 
-def rehearse(start: Start) -> None:
+def rehearse(start: StartData) -> None:
     """Do once what every job does, with a function that does nothing; then be ready to fork.
 
-    No custom file is loaded here: one that is changed later must be what the next job runs.
+    No custom file is loaded here, because the next job must use a changed file.
     """
     import_module("ctypes")
     _prepare(*_RECORDS)
@@ -110,9 +113,9 @@ def rehearse(start: Start) -> None:
     bring("test")
 
 
-def _perform(start: Start, spec: JobSpec) -> None:
+def _perform(start: StartData, spec: JobSpec) -> None:
     service = SocketService(start.run_dir)
-    # What is wrong with a folder here is each job's to tell.
+    # Each job reports an error of these folders itself.
     with contextlib.suppress(OSError, CatenaError):
         files = CachingClient(service, Path(start.cache_dir) / "files")
         made = session.remote_session(place_of(start), spec, service, files, SystemClock())

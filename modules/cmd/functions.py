@@ -1,8 +1,8 @@
-"""cmd.*: commands and scripts on the host.
+"""cmd.*: run commands and scripts on the host.
 
-A string runs through a shell when the call comes from a command line or a state, and is split
-into words without a shell when another function or a template makes it, as in Salt; `python_shell`
-decides otherwise. A command runs in a session of its own; at its `timeout` the whole tree ends.
+As in Salt, a string runs in a shell if a command line or a state made the call. If another
+function or a template made it, the string is split into words without a shell. `python_shell`
+overrides this. A command runs in its own session; its `timeout` ends the whole process tree.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _run(context: Context, cmd: Words, what: str, options: Dict[str, Any], **for
 
 @function(name="run", clean=True)
 def run(context: Context, /, cmd: Words, **options: Any) -> str:
-    """Run *cmd* and return what it wrote, both streams in the order of writing.
+    """Run *cmd* and return its output, both streams in the order of writing.
 
     Args:
         context: the call's context.
@@ -61,20 +61,20 @@ def run(context: Context, /, cmd: Words, **options: Any) -> str:
 
 @function(clean=True)
 def shell(context: Context, /, cmd: Words, **options: Any) -> str:
-    """Run *cmd* through a shell and return what it wrote; options as for cmd.run."""
+    """Run *cmd* in a shell and return its output; options as for cmd.run."""
     options.pop("python_shell", None)
     return _run(context, cmd, "cmd.shell", options, redirect_stderr=True, python_shell=True).stdout
 
 
 @function(clean=True)
 def run_stdout(context: Context, /, cmd: Words, **options: Any) -> str:
-    """Run *cmd* and return what it wrote to standard output; options as for cmd.run."""
+    """Run *cmd* and return its standard output; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_stdout", options).stdout
 
 
 @function(clean=True)
 def run_stderr(context: Context, /, cmd: Words, **options: Any) -> str:
-    """Run *cmd* and return what it wrote to standard error; options as for cmd.run."""
+    """Run *cmd* and return its standard error; options as for cmd.run."""
     return _run(context, cmd, "cmd.run_stderr", options).stderr
 
 
@@ -98,7 +98,7 @@ def run_bg(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
 
 @function(clean=True)
 def shell_all(context: Context, /, cmd: Words, **options: Any) -> Dict[str, Any]:
-    """Run *cmd* through a shell and return {pid, retcode, stdout, stderr}."""
+    """Run *cmd* in a shell and return {pid, retcode, stdout, stderr}."""
     return _run(context, cmd, "cmd.shell_all", options, python_shell=True).as_dict()
 
 
@@ -149,7 +149,7 @@ def _in_language(lang: str, code: str, args: Words) -> Tuple[List[str], str]:
 def exec_code_all(
     context: Context, /, lang: str, code: str, cwd: str = "/", args: Words = (), **options: Any
 ) -> Dict[str, Any]:
-    """Run *code* by the interpreter *lang* and return {pid, retcode, stdout, stderr}."""
+    """Run *code* with the interpreter *lang* and return {pid, retcode, stdout, stderr}."""
     words, path = _in_language(lang, code, args)
     try:
         return _run(
@@ -163,7 +163,7 @@ def exec_code_all(
 def exec_code(
     context: Context, /, lang: str, code: str, cwd: str = "/", args: Words = (), **options: Any
 ) -> str:
-    """Run *code* by the interpreter *lang* and return its standard output."""
+    """Run *code* with the interpreter *lang* and return its standard output."""
     return str(exec_code_all(context, lang, code, cwd, args, **options)["stdout"])
 
 
@@ -175,7 +175,7 @@ def which(context: Context, cmd: str) -> Optional[str]:
 
 @function(inline=True)
 def which_bin(context: Context, cmds: List[str]) -> Optional[str]:
-    """Return the path of the first of several programs that is there, or None."""
+    """Return the path of the first existing program of a list, or None."""
     for cmd in cmds:
         found = shutil.which(str(cmd))
         if found:
@@ -185,13 +185,13 @@ def which_bin(context: Context, cmds: List[str]) -> Optional[str]:
 
 @function(inline=True)
 def has_exec(context: Context, cmd: str) -> bool:
-    """Return whether the program *cmd* is there."""
+    """Return whether the program *cmd* exists."""
     return shutil.which(str(cmd)) is not None
 
 
 @function(reads=True)
 def shells(context: Context) -> List[str]:
-    """Return the shells that /etc/shells names."""
+    """Return the shells in /etc/shells."""
     path = Path("/etc/shells")
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return [line.strip() for line in lines if line.strip().startswith("/")]

@@ -1,4 +1,4 @@
-"""file.blockreplace: the text between two marker lines, with no file in sight."""
+"""Pure functions of file.blockreplace: replace the text between two marker lines."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _PLACES = (
 
 @dataclass(frozen=True)
 class Block:
-    """Arguments of file.blockreplace that decide what the text becomes."""
+    """Arguments of file.blockreplace that determine the new text."""
 
     marker_start: str = "#-- start managed zone --"
     marker_end: str = "#-- end managed zone --"
     content: str = ""
     append_if_not_found: bool = False
     prepend_if_not_found: bool = False
-    #: None: a newline after the content only where it lacks one.
+    #: None: add a newline after the content only if it has none.
     append_newline: Optional[bool] = None
     insert_before_match: Optional[str] = None
     insert_after_match: Optional[str] = None
 
 
 def _eol(lines: List[str]) -> str:
-    """Return the line end of a text, told by its first line."""
+    """Return the line end of a text, taken from its first line."""
     return "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
 
 
 def _body(block: Block, last: str, eol: str) -> List[str]:
-    """Return the lines of the content and, after it, the marker line *last*."""
+    """Return the lines of the content followed by the marker line *last*."""
     body = [line.rstrip("\r") + eol for line in block.content.split("\n")]
     newline = block.append_newline
     if newline is None:
@@ -49,12 +49,12 @@ def _body(block: Block, last: str, eol: str) -> List[str]:
 
 
 def _replaced(lines: List[str], block: Block, eol: str) -> Optional[List[str]]:
-    """Return *lines* with every block replaced, or None where there is no block.
+    """Return *lines* with every block replaced, or None if there is no block.
 
-    What stands before an end marker in its line goes with the old content.
+    Text before an end marker in its line is part of the old content.
 
     Raises:
-        CommandExecutionError: a block is not ended.
+        CommandExecutionError: a block has no end marker.
     """
     new: List[str] = []
     inside = found = False
@@ -75,7 +75,7 @@ def _replaced(lines: List[str], block: Block, eol: str) -> Optional[List[str]]:
 
 
 def _added(lines: List[str], block: Block, eol: str) -> List[str]:
-    """Return *lines* with the block where the arguments want a missing one."""
+    """Return *lines* with the missing block added where the arguments say."""
     whole = [block.marker_start + eol, *_body(block, block.marker_end, eol)]
     if block.prepend_if_not_found:
         return [*whole, *lines]
@@ -95,11 +95,11 @@ def _added(lines: List[str], block: Block, eol: str) -> List[str]:
 
 
 def with_block(text: str, block: Block) -> str:
-    """Return *text* with what stands between the markers replaced, or the block added.
+    """Return *text* with the text between the markers replaced, or the block added.
 
     Raises:
         CommandExecutionError: no markers and no place to add them, or no end marker.
-        UsageError: more than one place was asked for.
+        UsageError: more than one place is given.
     """
     if sum(1 for place in _PLACES if getattr(block, place)) > 1:
         raise UsageError(f"Only one of {', '.join(_PLACES[:3])}, and {_PLACES[3]} is permitted")

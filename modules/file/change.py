@@ -1,4 +1,4 @@
-"""file.* functions that make, move and remove things and set their attributes."""
+"""file.* functions that create, move and remove files and folders and set attributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.modules.file.inspect import existing, expand, list_backups
 from catena.modules.shared import attributes
 from catena.modules.shared.attributes import Wanted
 
-#: Folders that no state may remove, whatever a template made of its name.
+#: Folders that no state may remove, as a protection against templates with an empty variable.
 PROTECTED = frozenset(
     "/ /bin /boot /dev /etc /home /lib /lib64 /opt /proc /root /run /sbin /srv /sys /usr "
     "/usr/bin /usr/lib /usr/sbin /usr/share /var /var/lib".split()
@@ -31,10 +31,10 @@ def _failed(path: object, problem: OSError) -> CommandExecutionError:
 
 
 def make_folders(path: Path, wanted: Wanted) -> List[Path]:
-    """Make *path* and its missing parents, each with the attributes wanted; return the new ones.
+    """Create *path* and its missing parents with the wanted attributes; return the new ones.
 
     Raises:
-        CommandExecutionError: one can't be made.
+        CommandExecutionError: a folder can't be created.
     """
     missing: List[Path] = []
     folder = path
@@ -54,7 +54,7 @@ def remove_path(path: Path) -> None:
     """Remove a file, link or whole folder.
 
     Raises:
-        CommandExecutionError: it is one of PROTECTED, a relative path, or can't be removed.
+        CommandExecutionError: the path is in PROTECTED, is relative, or can't be removed.
     """
     if not path.is_absolute():
         raise CommandExecutionError(f"File path must be absolute: {path}")
@@ -73,7 +73,7 @@ def remove_path(path: Path) -> None:
 def mkdir(
     context: Context, dir_path: str, user: Any = None, group: Any = None, mode: Any = None
 ) -> bool:
-    """Make a folder and its parents; True."""
+    """Create a folder and its parents; return True."""
     path = expand(dir_path)
     if not path.is_dir():
         make_folders(path, Wanted(user, group, attributes.parse_mode(mode)))
@@ -84,7 +84,7 @@ def mkdir(
 def makedirs(
     context: Context, path: str, user: Any = None, group: Any = None, mode: Any = None
 ) -> Optional[str]:
-    """Make the folder that *path* lies in, and its parents; a sentence where it is there."""
+    """Create the parent folders of *path*; return a sentence if they exist."""
     text = str(path)
     folder = expand(text if text.endswith("/") else str(expand(text).parent))
     if folder.is_dir():
@@ -97,7 +97,7 @@ def makedirs(
 def makedirs_perms(
     context: Context, name: str, user: Any = None, group: Any = None, mode: Any = None
 ) -> None:
-    """Make the folder *name* and its parents with owner, group and mode."""
+    """Create the folder *name* and its parents with owner, group and mode."""
     mkdir(context, name, user, group, mode)
 
 
@@ -105,7 +105,7 @@ def makedirs_perms(
 def touch(
     context: Context, name: str, atime: Optional[float] = None, mtime: Optional[float] = None
 ) -> bool:
-    """Make an empty file, or set the times of one that is there; True."""
+    """Create an empty file, or set the times of an existing one; return True."""
     path = expand(name)
     try:
         path.touch()
@@ -125,7 +125,7 @@ def touch(
 
 @function(clean=True)
 def remove(context: Context, path: str) -> bool:
-    """Remove a file, link or whole folder; False where there is none."""
+    """Remove a file, link or whole folder; return False if it does not exist."""
     found = expand(path)
     if found.is_absolute() and not os.path.lexists(found):
         return False
@@ -135,7 +135,7 @@ def remove(context: Context, path: str) -> bool:
 
 @function()
 def delete_backup(context: Context, path: str, backup_id: int) -> dict[str, Any]:
-    """Remove a backup that `backup: minion` kept."""
+    """Remove a backup that `backup: minion` has stored."""
     kept = list_backups(context, path).get(int(backup_id))
     if kept is None:
         return {"result": False, "comment": f"backup_id '{backup_id}' does not exist for {path}"}
@@ -145,7 +145,7 @@ def delete_backup(context: Context, path: str, backup_id: int) -> dict[str, Any]
 
 @function()
 def restore_backup(context: Context, path: str, backup_id: int) -> dict[str, Any]:
-    """Put a backup that `backup: minion` kept back in place, after keeping what is there."""
+    """Restore a backup of `backup: minion`, after a backup of the current file."""
     kept = list_backups(context, path).get(int(backup_id))
     if kept is None:
         return {"result": False, "comment": f"backup_id '{backup_id}' does not exist for {path}"}
@@ -163,7 +163,7 @@ def restore_backup(context: Context, path: str, backup_id: int) -> dict[str, Any
 def symlink(
     context: Context, src: str, path: str, force: bool = False, atomic: bool = False
 ) -> bool:
-    """Make *path* a symbolic link to *src*; *force* replaces a link or file that is there."""
+    """Make *path* a symbolic link to *src*; *force* replaces an existing link or file."""
     link = expand(path)
     if not link.is_absolute():
         raise CommandExecutionError(f"Link path must be absolute: {path}")
@@ -172,10 +172,10 @@ def symlink(
 
 
 def place_link(link: Path, target: str, force: bool) -> None:
-    """Make *link* lead to *target*; with *force* in place of another link or file, atomically.
+    """Make *link* point to *target*; *force* replaces another link or file atomically.
 
     Raises:
-        CommandExecutionError: something else is there, or it can't be made.
+        CommandExecutionError: another file exists, or the link can't be created.
     """
     try:
         if not os.path.lexists(link):
@@ -196,7 +196,7 @@ def place_link(link: Path, target: str, force: bool) -> None:
 
 @function(clean=True)
 def link(context: Context, src: str, path: str) -> bool:
-    """Make *path* another name of the file *src*."""
+    """Make *path* a hard link to the file *src*."""
     try:
         os.link(expand(src), expand(path))
     except OSError as problem:
@@ -212,10 +212,10 @@ def rename(context: Context, src: str, dst: str) -> bool:
 
 
 def move(source: Path, target: Path) -> None:
-    """Move *source* to *target*, across file systems too.
+    """Move *source* to *target*, also between file systems.
 
     Raises:
-        CommandExecutionError: it can't be moved.
+        CommandExecutionError: *source* can't be moved.
     """
     if not (source.is_absolute() and target.is_absolute()):
         raise CommandExecutionError("File path must be absolute.")
@@ -247,7 +247,7 @@ def move_(context: Context, src: str, dst: str, disallow_copy_and_unlink: bool =
 def copy(
     context: Context, src: str, dst: str, recurse: bool = False, remove_existing: bool = False
 ) -> bool:
-    """Copy a file, or a folder with *recurse*, with mode, owner and times; True."""
+    """Copy a file (with *recurse*, a folder) with mode, owner and times; return True."""
     copy_path(existing(src), expand(dst), recurse, remove_existing)
     return True
 
@@ -256,7 +256,7 @@ def copy_path(source: Path, target: Path, recurse: bool, remove_existing: bool) 
     """Copy *source* to *target*.
 
     Raises:
-        CommandExecutionError: a folder without *recurse*, or it can't be copied.
+        CommandExecutionError: *source* is a folder without *recurse*, or can't be copied.
     """
     try:
         if source.is_dir():
@@ -275,13 +275,13 @@ def copy_path(source: Path, target: Path, recurse: bool, remove_existing: bool) 
 
 @function()
 def chown(context: Context, path: str, user: Any, group: Any) -> Optional[str]:
-    """Set the owner and group of *path*; None, or a sentence that says why not."""
+    """Set the owner and group of *path*; return None, or an error text."""
     return _owned(path, user, group, True)
 
 
 @function()
 def lchown(context: Context, path: str, user: Any, group: Any) -> Optional[str]:
-    """Set the owner and group of *path* itself, not of what a link leads to."""
+    """Set the owner and group of *path* itself, not of a link's target."""
     return _owned(path, user, group, False)
 
 
@@ -300,7 +300,7 @@ def _owned(path: str, user: Any, group: Any, follow: bool) -> Optional[str]:
 
 @function()
 def chgrp(context: Context, path: str, group: Any) -> Optional[str]:
-    """Set the group of *path*; None, or a sentence that says why not."""
+    """Set the group of *path*; return None, or an error text."""
     return _owned(path, None, group, True)
 
 
@@ -316,7 +316,7 @@ def set_mode(context: Context, path: str, mode: Any) -> str:
 
 @function()
 def truncate(context: Context, path: str, length: int) -> None:
-    """Cut a file to *length* bytes."""
+    """Truncate a file to *length* bytes."""
     try:
         os.truncate(existing(path), int(length))
     except OSError as problem:
@@ -326,11 +326,11 @@ def truncate(context: Context, path: str, length: int) -> None:
 def remove_empty(
     folder: Path, recurse: bool, older_than: Optional[float]
 ) -> Tuple[List[str], List[List[str]]]:
-    """Remove an empty folder, with *recurse* the empty ones below it first.
+    """Remove an empty folder; with *recurse*, first remove empty folders below it.
 
     Returns:
-        The folders that were removed, and [path, why not] of the others; one that was changed in
-        the last *older_than* days is in neither.
+        The removed folders, and [path, reason] of the others. A folder that was changed in the
+        last *older_than* days is in neither.
     """
     gone: List[str] = []
     errors: List[List[str]] = []
@@ -360,12 +360,12 @@ def rmdir(
     Args:
         context: the call's context.
         path: the folder.
-        recurse: the empty folders below it first.
-        verbose: return what was removed, and why not.
-        older_than: days since a folder was last changed; a younger one stays.
+        recurse: first remove empty folders below it.
+        verbose: return the removed folders and the errors.
+        older_than: minimum age in days since the last change of a folder.
 
     Returns:
-        Whether it is gone; with *verbose* {"result", "deleted", "errors"}.
+        Whether the folder is removed; with *verbose*, {"result", "deleted", "errors"}.
     """
     found = existing(path)
     if not found.is_dir():
@@ -382,7 +382,7 @@ def check_perms(
     context: Context, name: str, ret: Any = None, user: Any = None, group: Any = None,
     mode: Any = None,
 ) -> Tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
-    """Give *name* the owner, group and mode asked for; return (state result, what it was)."""
+    """Set owner, group and mode of *name*; return (state result, old attributes)."""
     found = existing(name)
     status = found.stat()
     was = {
@@ -402,5 +402,5 @@ def check_perms(
 
 
 def lines_of(values: Any) -> List[str]:
-    """Return the lines that file.write and file.append were given, as strings."""
+    """Return the given lines of file.write and file.append as strings."""
     return [str(value) for value in (values if isinstance(values, (list, tuple)) else [values])]

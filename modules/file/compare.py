@@ -1,4 +1,4 @@
-"""file.* functions about sources: which one is there, how two differ, what a template gives."""
+"""file.* functions about sources: select an existing one, compare two, render a template."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from catena.modules.file import content, source
 
 @function(reads=True)
 def source_list(context: Context, source: Any, source_hash: Any, saltenv: str) -> Tuple[str, Any]:
-    """Return (address, hash) of the first of several sources that is there.
+    """Return (address, hash) of the first existing source of a list.
 
     Raises:
-        CommandExecutionError: none is.
+        CommandExecutionError: no source exists.
     """
     if not isinstance(source, list):
         return source, source_hash
@@ -51,11 +51,11 @@ def get_diff(
         file1: the old one: a path or an address.
         file2: the new one.
         saltenv: environment of salt:// addresses.
-        show_filenames: name both above the diff.
-        show_changes: False: a sentence that there are changes.
+        show_filenames: put both names above the diff.
+        show_changes: if False, return only a sentence that there are changes.
 
     Raises:
-        CommandExecutionError: one of them is not there.
+        CommandExecutionError: one of the files does not exist.
     """
     paths = [_fetched(context, name, saltenv) for name in (file1, file2)]
     old, new = (content.read(path) for path in paths)
@@ -79,12 +79,12 @@ def extract_hash(
     source: str = "",
     source_hash_name: Optional[str] = None,
 ) -> Any:
-    """Return {"hsum", "hash_type"} that a list of hashes has for a file; None for none.
+    """Return {"hsum", "hash_type"} of a file in a list of hashes, or None.
 
     Args:
         context: the call's context.
         hash_fn: the list (sha256sum's format).
-        hash_type: accepted; the length of a hash tells its kind.
+        hash_type: accepted without effect; the length of a hash determines its type.
         file_name: path of the file.
         source: its address.
         source_hash_name: its name in the list.
@@ -110,7 +110,7 @@ def apply_template_on_contents(
     saltenv: str = "base",
     **kwargs: Any,
 ) -> str:
-    """Return a text rendered by a template engine.
+    """Render a text with a template engine and return it.
 
     Args:
         context: the call's context.
@@ -135,13 +135,13 @@ def apply_template_on_contents(
 def sed_contains(
     context: Context, path: str, text: str, limit: str = "", flags: str = "g"
 ) -> bool:
-    """Return whether a line of a file holds the regular expression *text*.
+    """Return whether a line of a file matches the regular expression *text*.
 
     Args:
         context: the call's context.
         path: the file.
         text: the expression.
-        limit: only in lines that hold this expression.
+        limit: only search lines that match this expression.
         flags: sed's; "I" ignores case.
     """
     from catena.modules.file.edits import compiled, flags_of

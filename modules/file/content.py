@@ -1,4 +1,4 @@
-"""File contents: compared in memory, written whole or not at all, kept as a backup on request."""
+"""File contents: compare in memory, write atomically, back up on request."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.files import sync_folder, write_all
 
-#: Longer texts are compared by their bytes, and the change is told without a diff: difflib takes
-#: time that grows faster than the text.
+#: Maximum bytes for a diff, because difflib needs more than linear time. Longer texts are compared
+#: as bytes, and the change is reported without a diff.
 DIFF_LIMIT = 2 * 1024 * 1024
-#: Values of `backup` that keep the copy in the agent's cache.
+#: Values of `backup` that store the copy in the agent's cache.
 CACHED_BACKUPS = ("minion", "both", True)
 _SAMPLE = 8192
 _TEXT = bytes(range(32, 127)) + b"\n\r\t\b"
-#: More of other bytes make a text that is not UTF-8 a binary file.
+#: Maximum share of non-ASCII bytes in a text that is not UTF-8; with more, it is binary.
 _ODD_SHARE = 0.3
 
 
 def is_binary(data: bytes, size: int = 0) -> bool:
-    """Return whether *data*, or what is of *size* and begins so, is no text.
+    """Return whether *data*, the beginning of a file of *size* bytes, is binary.
 
-    It holds a NUL byte, or its first part is not UTF-8 and too rich in other bytes than ASCII
-    text for one of the older encodings.
+    Binary data contains a NUL byte, or its beginning is not UTF-8 and contains too many non-ASCII
+    bytes for an older text encoding.
     """
     sample = data[:_SAMPLE]
     if b"\0" in sample:
@@ -45,7 +45,7 @@ def is_binary(data: bytes, size: int = 0) -> bool:
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> str:
-    """Return *data* as text that `encode` turns back into the same bytes."""
+    """Return *data* as text that `encode` converts back to the same bytes."""
     return data.decode(encoding, errors="surrogateescape")
 
 
@@ -55,7 +55,7 @@ def encode(text: str, encoding: str = "utf-8") -> bytes:
 
 
 def _lines(data: bytes) -> List[str]:
-    """Return the lines of *data* as they are shown: UTF-8, and what is not that as Latin-1."""
+    """Return the lines of *data* for display, decoded as UTF-8 or else as Latin-1."""
     shown = []
     for line in data.splitlines(True):
         try:
@@ -66,7 +66,7 @@ def _lines(data: bytes) -> List[str]:
 
 
 def diff(old: Union[str, bytes], new: Union[str, bytes]) -> str:
-    """Return a unified diff of two contents, or a sentence where one can't be shown."""
+    """Return a unified diff of two contents, or a sentence if no diff can be shown."""
     before = old.encode("utf-8", "surrogateescape") if isinstance(old, str) else old
     after = new.encode("utf-8", "surrogateescape") if isinstance(new, str) else new
     told = _told((before, len(before)), (after, len(after)))
@@ -74,13 +74,13 @@ def diff(old: Union[str, bytes], new: Union[str, bytes]) -> str:
 
 
 def diff_of_large(old: int, new: int) -> str:
-    """Return what `diff` says of two open files, of more than DIFF_LIMIT bytes together."""
+    """Return the result of `diff` for two open files with more than DIFF_LIMIT bytes in total."""
     before, after = ((os.pread(one, _SAMPLE, 0), os.fstat(one).st_size) for one in (old, new))
     return _told(before, after)
 
 
 def _told(before: Tuple[bytes, int], after: Tuple[bytes, int]) -> str:
-    """Return the sentence on two contents (beginning, size) that show no diff; else ""."""
+    """Return the sentence for two contents (beginning, size) without a diff; else ""."""
     binary = is_binary(*before), is_binary(*after)
     if binary == (True, True):
         return "Replace binary file"
@@ -106,7 +106,7 @@ def read(path: Path) -> bytes:
 
 
 def _take_over(handle: int, target: Path) -> None:
-    """Give the new file the owner, mode and extended attributes of the one it replaces."""
+    """Copy owner, mode and extended attributes of the old file to the new one."""
     try:
         found = target.stat()
     except FileNotFoundError:
@@ -116,30 +116,30 @@ def _take_over(handle: int, target: Path) -> None:
             for name in os.listxattr(target):
                 os.setxattr(handle, name, os.getxattr(target, name))
         except OSError:
-            pass  # this file system keeps none, or only the kernel may set them
+            pass  # the file system has no such attributes, or only the kernel may set them
     if (found.st_uid, found.st_gid) != (os.geteuid(), os.getegid()):
         os.fchown(handle, found.st_uid, found.st_gid)
     os.fchmod(handle, stat.S_IMODE(found.st_mode))
 
 
 def write(path: Path, data: bytes, mode: Optional[str] = None) -> None:
-    """Replace the file *path* by *data*, wholly and durably; a link's target is what changes.
+    """Replace the file *path* by *data*, atomically and durably; follow a link.
 
-    An existing file keeps its owner, mode and attributes. A new one is made with *mode* from its
-    first moment (never open for longer than it should be), or by the umask.
+    An existing file keeps its owner, mode and attributes. A new file is created with *mode* from
+    the start, so that it is never readable by others in between; without *mode*, by the umask.
 
     Raises:
-        CommandExecutionError: it can't be written; nothing was replaced.
+        CommandExecutionError: the file can't be written; nothing was replaced.
     """
     write_by(path, lambda handle: write_all(handle, data), mode)
 
 
 def write_by(path: Path, fill: Callable[[int], None], mode: Optional[str] = None) -> None:
-    """Replace the file *path* as `write` does, by what *fill* writes to an open, empty file.
+    """Replace the file *path* as `write` does, with the data that *fill* writes to a new file.
 
     Raises:
-        CommandExecutionError: it can't be written; nothing was replaced. What *fill* raises
-            comes through, and nothing was replaced either.
+        CommandExecutionError: the file can't be written; nothing was replaced. Exceptions of
+            *fill* are passed on, and nothing was replaced.
     """
     target = path.resolve() if path.is_symlink() else path
     new = not target.exists()
@@ -173,7 +173,7 @@ def _new_mode() -> str:
 
 
 def _swap(temporary: Path, target: Path) -> None:
-    """Rename onto *target*; a mount point (a container's /etc/hosts) is written in place."""
+    """Rename the new file to *target*; overwrite a mount point (/etc/hosts) in place."""
     try:
         temporary.rename(target)
     except OSError as problem:
@@ -188,10 +188,10 @@ def _swap(temporary: Path, target: Path) -> None:
 
 
 def keep_copy(path: Path, suffix: str) -> Path:
-    """Copy *path* (what a link leads to) beside itself with *suffix*; return the copy.
+    """Copy *path* (or a link's target) to the same folder with *suffix*; return the copy.
 
     Raises:
-        CommandExecutionError: it can't be copied.
+        CommandExecutionError: the file can't be copied.
     """
     path = path.resolve()
     target = path.with_name(path.name + suffix)
@@ -206,16 +206,16 @@ def keep_copy(path: Path, suffix: str) -> Path:
 
 
 def backup(context: Context, path: Path, kind: object) -> Optional[Path]:
-    """Keep a copy of *path* as the `backup` argument says, and return it.
+    """Back up *path* as the `backup` argument says, and return the copy.
 
     Args:
         context: the call's context.
         path: file that is about to change.
-        kind: "minion" keeps it in the agent's cache (file.list_backups shows it); a suffix such
-            as ".bak" beside the file; anything false keeps none.
+        kind: "minion" stores the copy in the agent's cache (see file.list_backups), a suffix
+            such as ".bak" beside the file; a false value makes none.
 
     Raises:
-        CommandExecutionError: it can't be copied.
+        CommandExecutionError: the file can't be copied.
     """
     if not kind or not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Edits of a text, with no file in sight: what file.replace, blockreplace and comment do."""
+"""Pure functions for edits of a text: file.replace, comment and uncomment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compiled(pattern: str, flags: int = 0) -> Pattern[str]:
     """Return *pattern* compiled.
 
     Raises:
-        CommandExecutionError: it is no regular expression, or longer than 10000 characters.
+        CommandExecutionError: the pattern is invalid, or longer than 10000 characters.
     """
     if len(str(pattern)) > _LONGEST_PATTERN:
         raise CommandExecutionError("the regular expression is too long")
@@ -47,7 +47,7 @@ def compiled(pattern: str, flags: int = 0) -> Pattern[str]:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Arguments of file.replace that decide what the text becomes."""
+    """Arguments of file.replace that determine the new text."""
 
     pattern: str
     repl: str
@@ -60,11 +60,11 @@ class Replacement:
 
 
 def replaced(text: str, wanted: Replacement) -> str:
-    """Return *text* with the pattern replaced, or the new text added where it was not found.
+    """Return *text* with the pattern replaced, or with the new text added if nothing matched.
 
     Raises:
         CommandExecutionError: the pattern or a reference to a group is malformed.
-        UsageError: the new text is to be added at both ends.
+        UsageError: the new text should be added at both ends.
     """
     if wanted.append_if_not_found and wanted.prepend_if_not_found:
         raise UsageError("Only one of append and prepend_if_not_found is permitted")
@@ -97,7 +97,7 @@ def _anchored(regex: str) -> Tuple[str, str, str]:
 
 
 def commented(text: str, regex: str, char: str) -> str:
-    """Return *text* with *char* before each line that *regex* matches at its beginning."""
+    """Return *text* with *char* added to each line that *regex* matches at its start."""
     start, body, end = _anchored(regex)
     expression = compiled(f"{start}({body}){end}")
     lines = text.splitlines(True)
@@ -105,9 +105,9 @@ def commented(text: str, regex: str, char: str) -> str:
 
 
 def uncommented(text: str, regex: str, char: str) -> str:
-    """Return *text* without *char* before each line that *regex* matches after it.
+    """Return *text* with *char* removed from each commented line that *regex* matches.
 
-    Space after it stays, but where the comment is indented: there it stood for alignment.
+    Space after *char* stays, except in an indented comment, where it served for alignment.
     """
     _, body, end = _anchored(regex)
     expression = compiled(rf"^([ \t]*){re.escape(char)}([ \t]*)({body}){end}")
@@ -122,25 +122,25 @@ def uncommented(text: str, regex: str, char: str) -> str:
 
 
 def has_active(text: str, regex: str, char: str) -> bool:
-    """Return whether a line of *text* that is no comment begins with what *regex* finds."""
+    """Return whether a line of *text* without a comment sign starts with a match of *regex*."""
     _, body, _ = _anchored(regex)
     return bool(compiled(rf"^(?!\s*{re.escape(char)})\s*{body}", re.MULTILINE).search(text))
 
 
 def has_line(text: str, regex: str) -> bool:
-    """Return whether a line of *text* begins, after white space, with what *regex* finds."""
+    """Return whether a line of *text* starts with a match of *regex*, after whitespace."""
     return bool(compiled(rf"^[ \t]*{regex.lstrip('^')}", re.MULTILINE).search(text))
 
 
 def has_commented(text: str, regex: str, char: str, spaced: bool = False) -> bool:
-    """Return whether *text* has *char* right before (*spaced*: white space between) *regex*."""
+    """Return whether *char* precedes a match of *regex* in *text* (*spaced*: with whitespace)."""
     _, body, _ = _anchored(regex)
     between = r"[ \t]*" if spaced else ""
     return bool(compiled(f"{re.escape(char)}{between}{body}", re.MULTILINE).search(text))
 
 
 def spaced(chunk: str) -> str:
-    """Return a pattern that finds *chunk* whatever the amount of white space in its lines."""
+    """Return a pattern for *chunk* with any amount of whitespace in its lines."""
     parts = []
     for line in chunk.splitlines():
         words = [re.escape(word) for word in line.split()]
@@ -149,6 +149,6 @@ def spaced(chunk: str) -> str:
 
 
 def holds(text: str, chunk: str, ignore_whitespace: bool = True) -> bool:
-    """Return whether *text* has the lines of *chunk*, one after the other."""
+    """Return whether *text* contains the consecutive lines of *chunk*."""
     pattern = spaced(chunk) if ignore_whitespace else re.escape(chunk)
     return re.search(pattern, text, re.MULTILINE) is not None

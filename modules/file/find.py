@@ -138,8 +138,8 @@ _OTHERS = ("maxdepth", "mindepth", "print", "delete", "exec")
 def walk(root: str, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]:
     """Yield (path, status) below *root* between two depths.
 
-    As in Salt the status is that of what a link leads to, and the link's own where that is
-    nowhere; but the walk goes into no folder through a link.
+    As in Salt, the status is that of a link's target, or of the link itself if it is dangling.
+    The walk does not follow links to folders.
     """
     pending: List[Tuple[str, int]] = [(root, 0)]
     while pending:
@@ -147,14 +147,14 @@ def walk(root: str, low: int, high: int) -> Iterator[Tuple[str, os.stat_result]]
         try:
             status = os.lstat(path)
         except OSError:
-            continue  # it went away while we walked
+            continue  # it was removed meanwhile
         if depth >= low:
             yield path, _followed(path, status)
         if stat.S_ISDIR(status.st_mode) and depth < high:
             try:
                 names = sorted(os.listdir(path), reverse=True)  # noqa: PTH208  # strings, quickly
             except OSError:
-                continue  # not ours to read
+                continue  # not readable for this user
             pending.extend((f"{path.rstrip('/')}/{name}", depth + 1) for name in names)
 
 
@@ -184,7 +184,7 @@ def _shown(path: str, status: os.stat_result, what: List[str]) -> Any:
 
 @function()
 def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
-    """Return what lies at and below *path* and meets every condition.
+    """Return the paths at and below *path* that meet all conditions.
 
     Args:
         context: the call's context.
@@ -214,7 +214,7 @@ def find(context: Context, /, path: str, **kwargs: Any) -> List[Any]:
     ]
     if "delete" in options:
         doomed = _types(options["delete"] or "f")
-        # A link is a link here: nobody's file goes because a link led to it.
+        # Links count as links, so that a link never causes the removal of its target.
         found = [(name, status) for name, status in reversed(found) if _is_doomed(name, doomed)]
         for name, _ in found:
             if not context.test and os.path.lexists(name):
@@ -231,7 +231,7 @@ def _is_doomed(name: str, doomed: Check) -> bool:
 
 
 def _starts(path: str) -> List[str]:
-    """Return the paths that a shell pattern means, without ~; a last slash stays."""
+    """Return the paths that match a shell pattern, with ~ expanded; a trailing slash stays."""
     found = str(expand(path))
     shown = f"{found}/" if str(path).endswith("/") and found != "/" else found
     return sorted(glob.glob(shown)) or [shown]  # noqa: PTH207  # the pattern may be absolute

@@ -1,4 +1,4 @@
-"""The functions file.*, gathered from the files that hold them by kind."""
+"""The functions file.*, collected from the modules of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""file.* functions that only look: existence, attributes, contents, searches, names of paths."""
+"""Read-only file.* functions: existence, attributes, contents, searches, path names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from catena.modules.shared import attributes
 from catena.modules.shared.command.options import RunOptions
 from catena.modules.shared.command.run import run
 
-#: file.read gives at most this much: the value travels to the master.
+#: Maximum bytes of file.read, because the value is sent to the master.
 READ_LIMIT = 16 * 1024 * 1024
 
 
 def expand(path: str) -> Path:
-    """Return *path* with ~ replaced by a home folder; an empty one is nowhere."""
+    """Return *path* with ~ replaced by a home folder; an empty path matches no file."""
     if not path:
         return Path(os.devnull) / "empty"
     try:
@@ -33,7 +33,7 @@ def expand(path: str) -> Path:
 
 
 def existing(path: str) -> Path:
-    """Return *path*, which must be there.
+    """Return *path*, which must exist.
 
     Raises:
         CommandExecutionError: it is not.
@@ -89,14 +89,14 @@ def is_link(context: Context, path: str) -> bool:
 
 @function(inline=True)
 def is_hardlink(context: Context, path: str) -> bool:
-    """Return whether *path* is a file with more than one name."""
+    """Return whether *path* is a file with several hard links."""
     found = existing(path).lstat()
     return stat.S_ISREG(found.st_mode) and found.st_nlink > 1
 
 
 @function(inline=True)
 def readlink(context: Context, path: str, canonicalize: bool = False) -> str:
-    """Return where the link *path* leads; the real path with *canonicalize*."""
+    """Return the target of the link *path*; with *canonicalize*, the real path."""
     found = existing(path)
     if not found.is_symlink():
         raise CommandExecutionError(f"A valid link was not specified: {path}")
@@ -163,7 +163,7 @@ def get_user(context: Context, path: str, follow_symlinks: bool = True) -> str:
 
 @function(inline=True)
 def get_uid(context: Context, path: str, follow_symlinks: bool = True) -> int:
-    """Return the number of the owner of *path*."""
+    """Return the uid of the owner of *path*."""
     return int(stats(context, path, follow_symlinks=follow_symlinks)["uid"])
 
 
@@ -175,19 +175,19 @@ def get_group(context: Context, path: str, follow_symlinks: bool = True) -> str:
 
 @function(inline=True)
 def get_gid(context: Context, path: str, follow_symlinks: bool = True) -> int:
-    """Return the number of the group of *path*."""
+    """Return the gid of the group of *path*."""
     return int(stats(context, path, follow_symlinks=follow_symlinks)["gid"])
 
 
 @function(inline=True)
 def uid_to_user(context: Context, uid: Any) -> Any:
-    """Return the name of user *uid*; the number where it has none, "" for what is no number."""
+    """Return the name of user *uid*; the number if it has none, "" if *uid* is no number."""
     return _named(uid, attributes.user_name)
 
 
 @function(inline=True)
 def gid_to_group(context: Context, gid: Any) -> Any:
-    """Return the name of group *gid*; the number where it has none, "" for what is no number."""
+    """Return the name of group *gid*; the number if it has none, "" if *gid* is no number."""
     return _named(gid, attributes.group_name)
 
 
@@ -201,13 +201,13 @@ def _named(number: Any, find: Callable[[int], str]) -> Any:
 
 @function(inline=True)
 def user_to_uid(context: Context, user: str) -> Any:
-    """Return the number of *user*; "" where there is none."""
+    """Return the uid of *user*; "" if there is no such user."""
     return _numbered(user, attributes.uid_of)
 
 
 @function(inline=True)
 def group_to_gid(context: Context, group: str) -> Any:
-    """Return the number of *group*; "" where there is none."""
+    """Return the gid of *group*; "" if there is no such group."""
     return _numbered(group, attributes.gid_of)
 
 
@@ -233,7 +233,7 @@ def get_sum(context: Context, path: str, form: str = "sha256") -> str:
 
 @function(reads=True)
 def check_hash(context: Context, path: str, file_hash: str) -> bool:
-    """Return whether a file has the hash that *file_hash* gives (KIND:HEX or HEX)."""
+    """Return whether a file has the hash *file_hash* (TYPE:HEX or HEX)."""
     wanted = source.expected_hash(context, source.FileSource("", source_hash=file_hash))
     return wanted is not None and source.hash_file(existing(path), wanted[0]) == wanted[1]
 
@@ -249,7 +249,7 @@ def get_source_sum(
 
 @function(reads=True)
 def contains(context: Context, path: str, text: str) -> bool:
-    """Return whether a file holds *text* (surrounding white space aside) in one of its lines."""
+    """Return whether a line of a file contains *text* without its surrounding whitespace."""
     found = expand(path)
     if not found.is_file():
         return False
@@ -258,7 +258,7 @@ def contains(context: Context, path: str, text: str) -> bool:
 
 @function(reads=True)
 def contains_regex(context: Context, path: str, regex: str, lchar: str = "") -> bool:
-    """Return whether *regex* matches in a line of a file, *lchar* stripped from its left."""
+    """Return whether *regex* matches in a line of a file after stripping *lchar* from its left."""
     found = expand(path)
     if not found.is_file():
         return False
@@ -287,15 +287,15 @@ def search(
     ignore_if_missing: bool = False,
     multiline: bool = False,
 ) -> bool:
-    """Return whether the regular expression *pattern* is found in a file.
+    """Return whether the regular expression *pattern* matches in a file.
 
     Args:
         context: the call's context.
         path: the file.
         pattern: the expression.
         flags: of Python's re: a number, or names such as IGNORECASE.
-        ignore_if_missing: False instead of an error where there is no file.
-        multiline: let ^, $ and . see beyond one line.
+        ignore_if_missing: return False instead of an error if the file is missing.
+        multiline: match ^, $ and . across lines.
     """
     if ignore_if_missing and not expand(path).exists():
         return False
@@ -305,13 +305,13 @@ def search(
 
 @function(reads=True)
 def has_lines(context: Context, path: str, text: str) -> bool:
-    """Return whether a file has the lines of *text* one after the other, white space aside."""
+    """Return whether a file has the consecutive lines of *text*, ignoring whitespace."""
     return expand(path).is_file() and holds(text_of(path), str(text))
 
 
 @function(reads=True)
 def grep(context: Context, path: str, pattern: str, *opts: str) -> Dict[str, Any]:
-    """Return {pid, retcode, stdout, stderr} of grep over *path* (a shell pattern)."""
+    """Run grep on *path* (a shell pattern); return {pid, retcode, stdout, stderr}."""
     found = sorted(glob.glob(str(expand(path)))) or [str(expand(path))]  # noqa: PTH207
     words = ["grep", *[part for opt in opts for part in str(opt).split()], "-e", str(pattern)]
     return run(context, [*words, "--", *found], RunOptions(python_shell=False)).as_dict()
@@ -366,7 +366,7 @@ def pardir(context: Context) -> str:
 
 @function(reads=True)
 def list_backups(context: Context, path: str, limit: Optional[int] = None) -> Dict[int, Any]:
-    """Return the backups that `backup: minion` kept of *path*, the newest as 0."""
+    """Return the backups of *path* by `backup: minion`; the newest has the number 0."""
     found = expand(path)
     folder = context.host.cache_dir / "file_backup" / str(found.parent).lstrip("/")
     copies = list(folder.glob(f"{glob.escape(found.name)}_*")) if folder.is_dir() else []

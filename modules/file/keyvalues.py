@@ -1,7 +1,7 @@
-"""file.keyvalue: the values of keys in `key<separator>value` lines, with no file in sight.
+"""Pure functions of file.keyvalue: set values in `key<separator>value` lines.
 
-The rules are Salt's: a key counts as set once `count` of its lines hold the value; further lines
-of it go, commented ones come in only while it is not set yet.
+The rules are Salt's. A key is set when `count` of its lines have the value; further lines of the
+key are removed. Commented lines are only used while the key is not set.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class KeyValues:
-    """Arguments of file.keyvalue that decide what the text becomes."""
+    """Arguments of file.keyvalue that determine the new text."""
 
     pairs: Tuple[Tuple[str, Any], ...]
     separator: str = "="
     append_if_not_found: bool = False
     prepend_if_not_found: bool = False
-    #: Lines of each key that are kept; negative: all that are no comments.
+    #: Number of lines per key to keep; negative: all lines that are no comments.
     count: int = 1
-    #: Characters of a comment; None takes leading white space for one.
+    #: Comment characters; None: leading whitespace counts as a comment.
     uncomment: Optional[str] = None
     key_ignore_case: bool = False
     value_ignore_case: bool = False
@@ -31,16 +31,16 @@ class KeyValues:
 
 @dataclass
 class KeyValueOutcome:
-    """The new text and what is told of it."""
+    """The new text and its diff."""
 
     lines: List[str]
-    #: Lines of the change, each with its sign and end.
+    #: Lines of the diff, each with its sign and line end.
     diff: List[str]
     changed: int = 0
     deleted: int = 0
 
     def replace(self, old: str, new: str, shown: str) -> None:
-        """Take *new* in place of the line *old*; both "" for none."""
+        """Replace the line *old* by *new*; "" means no line."""
         if old:
             self.diff.append(f"- {old}")
         if new:
@@ -54,7 +54,7 @@ def _folded(text: str, ignore_case: bool) -> str:
 
 
 def _pair_of(bare: str, wanted: KeyValues) -> Optional[Tuple[str, Any]]:
-    """Return the (key, value) that a line without its comment sign is about."""
+    """Return the (key, value) of a line without its comment sign."""
     name, mark, _ = bare.partition(wanted.separator)
     if mark:
         for key, value in wanted.pairs:
@@ -74,7 +74,7 @@ def _line(name: str, value: Any, wanted: KeyValues) -> str:
 
 
 def _shown(line: str, value: Any) -> str:
-    """Return the line as the diff shows it, which tells what was no text."""
+    """Return the line for the diff, which marks values that were no text."""
     return (
         line if isinstance(value, str) else f"{line.rstrip()} (from {type(value).__name__} type)\n"
     )
@@ -86,7 +86,7 @@ def _is_ours(bare: str, wanted: KeyValues) -> bool:
 
 
 def _take(outcome: KeyValueOutcome, line: str, wanted: KeyValues, left: Dict[str, int]) -> None:
-    """Put one line of the old text into *outcome*, changed, or not at all."""
+    """Add one line of the old text to *outcome*: unchanged, changed, or not at all."""
     bare = line.lstrip(wanted.uncomment)
     pair = _pair_of(bare, wanted)
     if pair is None:
@@ -122,7 +122,7 @@ def _add_missing(outcome: KeyValueOutcome, wanted: KeyValues, left: Dict[str, in
 
 
 def with_values(text: str, wanted: KeyValues) -> KeyValueOutcome:
-    """Return *text* with every key set; a key without a line is added only when asked for."""
+    """Return *text* with every key set; missing keys are added only if the arguments say so."""
     outcome = KeyValueOutcome([], [])
     left = {key: wanted.count for key, _ in wanted.pairs}
     pruned = []

@@ -1,7 +1,7 @@
-"""file.line: one line ensured, replaced, deleted or inserted among others.
+"""Pure functions of file.line: ensure, replace, delete or insert one line.
 
-The rules are Salt's down to its oddities (a text that ends with a newline has an empty last line,
-after which `location: end` puts the new one), since people's SLS files count on the outcome.
+The rules are exactly Salt's, because SLS files rely on them. For example, a text that ends with a
+newline has an empty last line, and `location: end` inserts after that line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODES = ("ensure", "replace", "delete", "insert")
 
 @dataclass(frozen=True)
 class LineEdit:
-    """Arguments of file.line that decide what the text becomes."""
+    """Arguments of file.line that determine the new text."""
 
     content: Optional[str] = None
     match: Optional[str] = None
@@ -30,10 +30,10 @@ class LineEdit:
 
 
 def checked(edit: LineEdit) -> str:
-    """Return the mode of *edit*, or refuse it.
+    """Check the arguments of *edit*; return its mode.
 
     Raises:
-        CommandExecutionError: an argument lacks or makes no sense.
+        CommandExecutionError: an argument is missing or invalid.
     """
     if edit.mode is None:
         raise CommandExecutionError("Mode was not defined. How to process the file?")
@@ -52,7 +52,7 @@ def _eol(line: str) -> str:
 
 
 def _like(source: str, line: str, indent: bool) -> str:
-    """Return *line* with the leading space of *source*."""
+    """Return *line* with the indentation of *source*."""
     if not indent:
         return line
     return source[: len(source) - len(source.lstrip(" \t"))] + line.lstrip()
@@ -63,7 +63,7 @@ def _ended(source: str, line: str) -> str:
 
 
 def _matching(lines: List[str], pattern: Optional[str]) -> Optional[List[int]]:
-    """Return where *pattern*, an expression or a literal part, is found; None: not asked."""
+    """Return the lines where *pattern*, an expression or literal, matches; None if not given."""
     if not pattern or not lines:
         return None
     expression = compiled(str(pattern), re.DOTALL)
@@ -71,7 +71,7 @@ def _matching(lines: List[str], pattern: Optional[str]) -> Optional[List[int]]:
 
 
 def _single(found: Optional[List[int]], what: str) -> Optional[int]:
-    """Return the one place that was found, None for no place."""
+    """Return the single match, or None if there is none."""
     if not found:
         return None
     if len(found) > 1:
@@ -81,7 +81,7 @@ def _single(found: Optional[List[int]], what: str) -> Optional[int]:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the lines that the new one goes by stand; None: there is none."""
+    """Positions of the lines that determine the place of the new one; None: no such line."""
 
     before: Optional[int]
     after: Optional[int]
@@ -164,12 +164,12 @@ def _changed(lines: List[str], edit: LineEdit, mode: str) -> List[str]:
 
 
 def edited(text: str, edit: LineEdit) -> str:
-    """Return *text* as *edit* wants it.
+    """Return *text* after *edit*.
 
-    A run replaces the first line that matches, and deletes it and those equal to it.
+    `replace` changes the first matching line; `delete` removes it and all equal lines.
 
     Raises:
-        CommandExecutionError: the edit makes no sense, or its place was not found exactly once.
+        CommandExecutionError: the arguments are invalid, or the place was not found exactly once.
     """
     mode = checked(edit)
     lines = text.splitlines(True)

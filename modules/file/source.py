@@ -1,4 +1,4 @@
-"""Where a managed file's content comes from: salt://, a path of this host, http and https."""
+"""Sources of managed files: salt://, local paths, http and https."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from catena.modules.shared.locations import split_location
 
 _HASHES = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 _HEX = lazy_pattern(r"(?<![0-9a-fA-F])([0-9a-fA-F]{32,128})(?![0-9a-fA-F])")
-#: How alike a path is to the one that was meant.
+#: Minimum similarity (0 to 1) of a suggested path.
 _NEAR = 0.75
-#: A root with no more folders is small enough to be read for a hint.
+#: Maximum number of folders of a root that is listed completely for a suggestion.
 _FEW = 50
 DOWNLOAD_LIMIT = 2 * 1024 * 1024 * 1024
 _DOWNLOAD_SECONDS = 60
@@ -26,15 +26,15 @@ _CHUNK = 1024 * 1024
 
 
 class SourceMissingError(CommandExecutionError):
-    """A source is not where it is said to be."""
+    """A source does not exist."""
 
 
 class SourceHashError(CommandExecutionError):
-    """A source has not the hash that it should have.
+    """A source has another hash than expected.
 
     Args:
-        name: what was hashed.
-        wanted: (kind, hex digest).
+        name: the hashed source.
+        wanted: (type, hex digest).
         found: hex digest.
     """
 
@@ -44,7 +44,7 @@ class SourceHashError(CommandExecutionError):
         super().__init__(self.told_of(name))
 
     def told_of(self, name: str) -> str:
-        """Return the message, about *name*."""
+        """Return the error message with *name* as the subject."""
         return (
             f"Specified {self._wanted[0]} checksum for {name} ({self._wanted[1]}) "
             f"does not match actual checksum ({self._found})"
@@ -53,7 +53,7 @@ class SourceHashError(CommandExecutionError):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Where content comes from and how it is checked."""
+    """The source of a content, and how it is checked."""
 
     location: str
     saltenv: str = "base"
@@ -69,7 +69,7 @@ def hash_file(path: Path, kind: str = "sha256") -> str:
         UsageError: no hash has that name.
         CommandExecutionError: the file can't be read.
     """
-    # Imported here, as below: it loads OpenSSL, and few runs hash anything.
+    # Imported here, as below: the import loads OpenSSL, and few runs compute a hash.
     import hashlib
 
     if kind not in hashlib.algorithms_available:
@@ -100,12 +100,12 @@ def _hash_in_list(text: str, names: List[str]) -> str:
 
 
 def expected_hash(context: Context, source: FileSource) -> Optional[Tuple[str, str]]:
-    """Return (kind, hex digest) that the source must have, or None where none was given.
+    """Return the expected (type, hex digest) of the source, or None if none is given.
 
-    `source_hash` is HEX, KIND=HEX, KIND:HEX, or the address of a list of hashes.
+    `source_hash` is HEX, TYPE=HEX, TYPE:HEX, or the address of a list of hashes.
 
     Raises:
-        CommandExecutionError: it names no hash.
+        CommandExecutionError: `source_hash` contains no hash.
     """
     text = str(source.source_hash or "").strip()
     if not text:
@@ -156,7 +156,7 @@ def _download(url: str, target: Path) -> None:
 
 
 def _public(url: str) -> str:
-    """Return *url* without a password and query, for messages."""
+    """Return *url* without password and query, for messages."""
     parts = urlsplit(url)
     if not parts.scheme:
         return url
@@ -179,12 +179,12 @@ def _fetch_url(context: Context, source: FileSource) -> Path:
 
 
 def fetch(context: Context, source: FileSource) -> Optional[Path]:
-    """Return a local, checked, read-only file with the content, or None when it is not there.
+    """Return a local, checked, read-only file with the content, or None if there is no source.
 
     Raises:
-        SourceHashError: its hash is wrong.
-        CommandExecutionError: it can't be had.
-        UsageError: the kind of address is not known.
+        SourceHashError: the hash is wrong.
+        CommandExecutionError: the source can't be fetched.
+        UsageError: the type of address is unknown.
     """
     location = source.location
     scheme = urlsplit(location).scheme if "://" in location else ""
@@ -204,9 +204,9 @@ def fetch(context: Context, source: FileSource) -> Optional[Path]:
 
 
 def holds(context: Context, source: FileSource, path: Path) -> bool:
-    """Return whether *path* is known to have the content of a source without fetching it.
+    """Return whether *path* has the content of a source, if that is known without fetching it.
 
-    Only what is far away is worth the question, and only a hash answers it.
+    This is only checked for remote sources with a known hash.
     """
     if not source.location.startswith(("http://", "https://")) or not path.is_file():
         return False
@@ -226,10 +226,10 @@ def missing(context: Context, source: FileSource) -> SourceMissingError:
 
 
 def meant(context: Context, location: str, saltenv: str) -> str:
-    """Return "; did you mean 'salt://…'?", or nothing where no path is near.
+    """Return "; did you mean 'salt://…'?", or "" if no path is similar.
 
-    Of a large root only the folder that is named, or the nearest one, is looked into: a list of
-    files comes with their hashes, and all of it would be read for the sake of a hint.
+    In a large root, only the named or nearest folder is listed, because a list of files includes
+    their hashes and is expensive.
     """
     path = location[len("salt://") :].partition("?")[0]
     folder, _, name = path.rpartition("/")
@@ -243,10 +243,10 @@ def meant(context: Context, location: str, saltenv: str) -> str:
 
 
 def _verify(context: Context, source: FileSource, path: Path) -> None:
-    """Check the hash of what the file server does not vouch for (a salt:// source's is ignored).
+    """Check the hash of a source, except salt:// ones, which the file server has checked.
 
     Raises:
-        SourceHashError: it has another.
+        SourceHashError: the hash is another.
     """
     wanted = expected_hash(context, source)
     if wanted is None or source.skip_verify:
@@ -257,12 +257,12 @@ def _verify(context: Context, source: FileSource, path: Path) -> None:
 
 
 def first_of(context: Context, sources: List[Any], base: FileSource) -> FileSource:
-    """Return the first of several sources that is there.
+    """Return the first existing source of a list.
 
     Each is an address, or {address: hash}.
 
     Raises:
-        CommandExecutionError: none is there.
+        CommandExecutionError: no source exists.
     """
     for entry in sources:
         pair: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {str(entry): None}
@@ -290,7 +290,7 @@ def _there(context: Context, source: FileSource) -> bool:
 
 
 def mode_of(context: Context, source: FileSource) -> Optional[str]:
-    """Return the permission bits that the source has where it lies, for `mode: keep`."""
+    """Return the permission bits of the source file, for `mode: keep`."""
     if source.location.startswith("salt://"):
         path, saltenv = split_location(source.location, source.saltenv)
         entry = context.files.entry(path, saltenv)

@@ -1,4 +1,4 @@
-"""file.* functions about devices, pipes, sizes and attributes of the file system."""
+"""file.* functions for devices, pipes, sizes and attributes of the file system."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_fifo(context: Context, name: str) -> bool:
 
 @function(inline=True)
 def get_devmm(context: Context, name: str) -> Tuple[int, int]:
-    """Return major and minor number of a device; (0, 0) of what is none."""
+    """Return major and minor number of a device; (0, 0) for other files."""
     if not (is_chrdev(context, name) or is_blkdev(context, name)):
         return (0, 0)
     number = expand(name).stat().st_rdev
@@ -51,7 +51,7 @@ def get_devmm(context: Context, name: str) -> Tuple[int, int]:
 
 @function(inline=True)
 def lstat(context: Context, path: str) -> Dict[str, Any]:
-    """Return st_mode, st_size, st_mtime, … of *path* itself, a link too; {} where nothing is."""
+    """Return st_mode, st_size, st_mtime, … of *path* without following links; {} if missing."""
     try:
         found = expand(path).lstat()
     except OSError:
@@ -62,7 +62,7 @@ def lstat(context: Context, path: str) -> Dict[str, Any]:
 
 @function(reads=True)
 def diskusage(context: Context, path: str) -> int:
-    """Return how many bytes the files at and below *path* hold, each of several names once."""
+    """Return the bytes of the files at and below *path*; hard links count once."""
     start = expand(path)
     if not start.is_dir():
         return start.stat().st_size if start.exists() else 0

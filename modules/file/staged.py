@@ -1,9 +1,8 @@
-"""Many new files at once: each is there whole or not at all, and the disk is waited for together.
+"""Write many new files atomically with few fsyncs.
 
-To wait for the disk once for each file and once for its folder is most of the time that a tree of
-small files takes. Here the contents of a group come to the disk first, in files without a name
-(O_TMPFILE: whoever is killed leaves nothing behind); then each gets its name; then the folders
-come to the disk, each of them once.
+One fsync per file and folder takes most of the time for a tree of small files. This module first
+writes and syncs the contents of a group as unnamed files (O_TMPFILE; a killed process leaves
+nothing behind), then links each to its name, then fsyncs each folder once.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from catena.core.files import sync_folder, write_all
 from catena.modules.file import content
 from catena.modules.shared.attributes import default_mode
 
-#: Files of one group: each is an open descriptor until it has its name.
+#: Maximum files of one group; each needs an open descriptor until it has its name.
 GROUP_FILES = 256
-#: Larger files wait for the disk by themselves.
+#: Maximum bytes of a staged file; larger files have an fsync of their own.
 FILE_BYTES = 1024 * 1024
 GROUP_BYTES = 16 * 1024 * 1024
-#: So few are waited for one by one.
+#: Up to this number of files, each one is fsynced separately.
 _FEW = 8
-#: Linux whose syncfs(2) says when something could not be written.
+#: First Linux version whose syncfs(2) reports write errors.
 _TELLS_ERRORS = (5, 8)
 
 
 class Staged:
-    """One group of new files; a context manager, at whose end all of them are durable.
+    """One group of new files; a context manager that makes all of them durable at its end.
 
     Args:
-        files: path, content and mode ("0644"; None: by the umask) of each. What is there
-            already, is too large, or lies on a file system without nameless files, is left out:
-            `write` writes it as ever.
+        files: path, content and mode ("0644"; None: by the umask) of each. Existing files, large
+            files, and files on file systems without O_TMPFILE are not staged; `write` writes them
+            directly.
     """
 
     def __init__(self, files: Iterable[Tuple[Path, bytes, Optional[str]]]) -> None:
@@ -50,14 +49,14 @@ class Staged:
                     self._add(path, data, mode)
             self._sync([handle for handle, _, _ in self._handles.values()])
         except OSError:
-            # A full disk, say: `write` meets it again, and says what it is.
+            # `write` fails with the same error (such as a full disk) and reports it.
             self._forget()
 
     def write(self, path: Path, data: bytes, mode: Optional[str] = None) -> None:
-        """Make the file, as `content.write` does.
+        """Create the file as `content.write` does.
 
         Raises:
-            CommandExecutionError: it can't be written; nothing was replaced.
+            CommandExecutionError: the file can't be written; nothing was replaced.
         """
         handle, ready, wanted = self._handles.pop(path, (-1, b"", None))
         try:
@@ -75,17 +74,17 @@ class Staged:
         try:
             handle = os.open(path.parent, flags | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError:
-            # No folder yet, or no such files on its file system.
+            # The folder does not exist, or its file system has no O_TMPFILE.
             return
         self._handles[path] = handle, data, mode
         write_all(handle, data)
         os.fchmod(handle, int(mode or default_mode(), 8))
 
     def _sync(self, handles: Sequence[int]) -> None:
-        """Return when files of one file system are on its disk.
+        """Make the files of one file system durable.
 
-        Each fsync is a commit of the file system, or a flush of the disk at least; one syncfs does
-        for all (a quarter of the time for 256 files).
+        Each fsync causes at least a flush of the disk. One syncfs for all files takes a quarter of
+        the time for 256 files.
         """
         if len(handles) > _FEW and _tells_errors():
             import ctypes
@@ -99,7 +98,7 @@ class Staged:
             os.fsync(handle)
 
     def _named(self, handle: int, path: Path) -> bool:
-        """Give a file its name; False where it can't have it, as where another has it by now."""
+        """Link a file to its name; return False if that fails, for example if the name exists."""
         try:
             folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             try:

@@ -22,7 +22,7 @@ def _words(args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
 
 @function()
 def write(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
-    """Replace a file by lines; return how many were written."""
+    """Replace a file by lines; return a sentence with their number."""
     text = _words(args, kwargs)
     content.write(expand(path), content.encode(text))
     return f'Wrote {text.count(chr(10))} lines to "{path}"'
@@ -30,7 +30,7 @@ def write(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
 
 @function()
 def append(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
-    """Add lines at the end of a file; return how many were written."""
+    """Append lines to a file; return a sentence with their number."""
     text = _words(args, kwargs)
     found = expand(path)
     old = content.decode(content.read(found)) if found.exists() else ""
@@ -42,7 +42,7 @@ def append(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
 
 @function()
 def prepend(context: Context, /, path: str, *args: Any, **kwargs: Any) -> str:
-    """Add lines at the beginning of a file; return how many were written."""
+    """Prepend lines to a file; return a sentence with their number."""
     text = _words(args, kwargs)
     found = expand(path)
     old = content.decode(content.read(found)) if found.exists() else ""
@@ -54,7 +54,7 @@ def editable(path: str) -> str:
     """Return the text of a file for an edit by regular expression.
 
     Raises:
-        CommandExecutionError: it can't be read, or is no text.
+        CommandExecutionError: the file can't be read, or is binary.
     """
     text = text_of(path)
     if content.is_binary(content.encode(text)):
@@ -65,7 +65,7 @@ def editable(path: str) -> str:
 def rewrite(
     context: Context, path: str, new: str, backup: Any = False, dry_run: bool = False
 ) -> str:
-    """Give a file the text *new*, keep a backup; return the diff, "" when it had it already."""
+    """Write the text *new* to a file, with a backup; return the diff, "" if nothing changed."""
     found = existing(path)
     old = content.decode(content.read(found))
     if old == new:
@@ -80,20 +80,20 @@ def rewrite(
 def replace(
     context: Context, /, path: str, pattern: str, repl: str, **options: Any
 ) -> Union[str, bool]:
-    """Replace what a regular expression finds in a file; return the diff.
+    """Replace the matches of a regular expression in a file; return the diff.
 
     Args:
         context: the call's context.
         path: the file.
-        pattern: Python regular expression, over the whole text.
-        repl: what to put there, with references to groups.
+        pattern: Python regular expression, applied to the whole text.
+        repl: the replacement, with references to groups.
         options: count, flags (8: MULTILINE), append_if_not_found, prepend_if_not_found,
             not_found_content, backslash_literal, backup (".bak"), dry_run, search_only,
             show_changes, ignore_if_missing.
 
     Returns:
-        The diff; whether anything changed, with show_changes False; whether the pattern was
-        found, with search_only.
+        The diff. With show_changes False: whether anything changed. With search_only: whether the
+        pattern was found.
     """
     if truth(options.get("ignore_if_missing")) and not expand(path).exists():
         return False
@@ -119,14 +119,14 @@ def blockreplace(
     content: str = "",
     **options: Any,
 ) -> Union[str, bool]:
-    """Replace what stands between two marker lines of a file; return the diff.
+    """Replace the text between two marker lines of a file; return the diff.
 
     Args:
         context: the call's context.
         path: the file.
-        marker_start: what the line before the block has in it.
-        marker_end: what the line after it has in it.
-        content: text between the two.
+        marker_start: text in the line before the block.
+        marker_end: text in the line after the block.
+        content: text between the two lines.
         options: append_if_not_found, prepend_if_not_found, insert_before_match,
             insert_after_match, append_newline, backup (".bak"), dry_run, show_changes.
     """
@@ -168,10 +168,10 @@ def comment_line(
     cmnt: bool = True,
     backup: Any = ".bak",
 ) -> Union[str, bool]:
-    """Put *char* before the lines that *regex* matches, or take it away.
+    """Add *char* to the lines that *regex* matches, or remove it.
 
     Returns:
-        A diff of these lines alone, as in Salt; False where there are none.
+        A diff of only these lines, as in Salt; False if there are none.
     """
     text = text_of(path)
     new = (edits.commented if truth(cmnt) else edits.uncommented)(text, regex, char)
@@ -186,7 +186,7 @@ def comment_line(
 def comment(
     context: Context, path: str, regex: str, char: str = "#", backup: Any = ".bak"
 ) -> Union[str, bool]:
-    """Put *char* before the lines that *regex* matches; the diff, or False."""
+    """Comment out the lines that *regex* matches, with *char*; return the diff, or False."""
     return comment_line(context, path, regex, char, True, backup)
 
 
@@ -194,7 +194,7 @@ def comment(
 def uncomment(
     context: Context, path: str, regex: str, char: str = "#", backup: Any = ".bak"
 ) -> Union[str, bool]:
-    """Take *char* away from the lines that *regex* matches after it; the diff, or False."""
+    """Remove *char* from commented lines that *regex* matches; return the diff, or False."""
     return comment_line(context, path, regex, char, False, backup)
 
 
@@ -202,7 +202,7 @@ def uncomment(
 def sed(
     context: Context, /, path: str, before: str, after: str, limit: str = "", **options: Any
 ) -> Union[str, bool]:
-    """Replace a regular expression in each line that *limit* matches; the diff, or False."""
+    """Replace a regular expression in lines that *limit* matches; return the diff, or False."""
     expression = edits.compiled(str(before))
     within = edits.compiled(str(limit)) if limit else None
     count = 0 if "g" in str(options.get("flags", "g")) else 1

@@ -1,1 +1,1 @@
-"""git: the program git, called with a checked command line."""
+"""git: run the program git with a checked command line."""

@@ -1,4 +1,4 @@
-"""Runs the program git; everything that an SLS file names is a checked word of its own."""
+"""Run the program git; each value from an SLS file is a separate, checked argument."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from catena.modules.shared.command.run import Ran
 from catena.modules.shared.command.run import run as run_command
 
 _SHA = re.compile(r"[0-9a-f]{40}\Z")
-#: Commands of git that change neither a repository nor a folder, in the forms used here.
+#: Read-only commands of git, in the forms used here.
 _LOOKS = frozenset(
     (
         "--version", "describe", "diff", "for-each-ref", "log", "ls-remote", "ls-tree",
         "merge-base", "rev-list", "rev-parse", "status", "symbolic-ref",
     )
 )  # fmt: skip
-#: Options by which `git config` only reads.
+#: Options with which `git config` only reads.
 _CONFIG_LOOKS = frozenset(("--get", "--get-all", "--get-regexp", "--list"))
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
@@ -35,17 +35,17 @@ _NO_LOCKS = {"GIT_OPTIONAL_LOCKS": "0"}
 
 @dataclass(frozen=True)
 class Account:
-    """Who runs git, and with what it shows itself to a server."""
+    """The user that runs git, and the credentials for a server."""
 
     user: Optional[str] = None
     password: Optional[str] = None
-    #: Paths of private keys, tried in this order.
+    #: Paths of private keys, in order of use.
     identity: Any = None
     https_user: Optional[str] = None
     https_pass: Optional[str] = None
 
 
-#: Whoever runs this, with their own keys.
+#: The user of this process with their own keys.
 NO_ACCOUNT = Account()
 
 
@@ -55,10 +55,10 @@ def hidden(text: str) -> str:
 
 
 def word(text: Any, what: str) -> str:
-    """Return *text* as a word that git can't take for an option.
+    """Return *text* as an argument that git can't mistake for an option.
 
     Raises:
-        UsageError: it begins with a dash, or is empty.
+        UsageError: *text* begins with a dash, or is empty.
     """
     found = str(text)
     if not found or found.startswith("-") or "\0" in found:
@@ -67,10 +67,10 @@ def word(text: Any, what: str) -> str:
 
 
 def address(url: Any, account: Account) -> str:
-    """Return a repository's address, with user and password of https put in.
+    """Return a repository's URL, with user and password for https inserted.
 
     Raises:
-        UsageError: it is none, or a transport that runs programs (ext::).
+        UsageError: the URL is invalid, or uses a transport that runs programs (ext::).
     """
     text = word(url, "repository")
     if re.match(r"[A-Za-z0-9+.-]+::", text):
@@ -104,7 +104,7 @@ def try_git(
     account: Account = NO_ACCOUNT,
     env: Optional[Mapping[str, str]] = None,
 ) -> Ran:
-    """Run git and return how it ended."""
+    """Run git and return its exit code and output."""
     looks = _looks(words)
     options = RunOptions(
         cwd=cwd,
@@ -117,10 +117,10 @@ def try_git(
 
 
 def _looks(words: Sequence[str]) -> bool:
-    """Return whether git only reads, asked like this."""
+    """Return whether git only reads with these arguments."""
     if words[0] == "config":
         return not _CONFIG_LOOKS.isdisjoint(words)
-    # With a second name symbolic-ref sets the first one.
+    # With a second name, symbolic-ref changes the first one.
     names = [each for each in words[1:] if not each.startswith("-")]
     return words[0] in _LOOKS and not (words[0] == "symbolic-ref" and len(names) > 1)
 
@@ -134,7 +134,7 @@ def git(
     """Run git and return what it printed.
 
     Raises:
-        CommandExecutionError: it failed; the message is git's own, without passwords.
+        CommandExecutionError: git failed; the message is git's own without passwords.
     """
     ran = try_git(context, words, cwd, account)
     if ran.retcode:
@@ -145,17 +145,17 @@ def git(
 
 
 def is_sha(text: str) -> bool:
-    """Return whether *text* is the whole name of a commit."""
+    """Return whether *text* is a full commit hash."""
     return bool(_SHA.match(text))
 
 
 def remote_refs(
     context: Context, url: str, account: Account, cwd: Optional[str] = None
 ) -> Dict[str, str]:
-    """Return ref -> commit of a repository somewhere (`HEAD`, `refs/heads/main`, …).
+    """Return the commits of a remote repository by ref (`HEAD`, `refs/heads/main`, …).
 
     Raises:
-        CommandExecutionError: it can't be reached.
+        CommandExecutionError: the repository can't be reached.
     """
     text = git(context, ["ls-remote", "--", address(url, account)], cwd, account)
     found = {}
@@ -169,7 +169,7 @@ def remote_refs(
 def commit_of(refs: Mapping[str, str], rev: str) -> str:
     """Return the commit that *rev* means among a repository's refs, or "".
 
-    A branch wins over a tag; an annotated tag stands for its commit.
+    A branch takes precedence over a tag; an annotated tag resolves to its commit.
     """
     for ref in (f"refs/heads/{rev}", f"refs/tags/{rev}^{{}}", f"refs/tags/{rev}", rev):
         if ref in refs:
@@ -178,12 +178,12 @@ def commit_of(refs: Mapping[str, str], rev: str) -> str:
 
 
 def local_commit(context: Context, cwd: str, rev: str, account: Account) -> str:
-    """Return the commit of *rev* in the checkout *cwd*, or "" where there is none."""
+    """Return the commit of *rev* in the checkout *cwd*, or "" if there is none."""
     words = ["rev-parse", "--verify", "--quiet", f"{word(rev, 'revision')}^{{commit}}"]
     ran = try_git(context, words, cwd, account)
     return ran.stdout.strip() if ran.retcode == 0 else ""
 
 
 def lines(text: str) -> List[str]:
-    """Return the lines of git's output that hold something."""
+    """Return the non-empty lines of git's output."""
     return [line for line in text.splitlines() if line.strip()]

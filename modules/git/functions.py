@@ -23,7 +23,7 @@ from catena.modules.git.command import (
 
 
 def _options(opts: str) -> List[str]:
-    """Return more words for git, as a person wrote them.
+    """Return additional git arguments from a user's text.
 
     Raises:
         UsageError: unbalanced quotes.
@@ -84,7 +84,7 @@ def init(
     user: Optional[str] = None,
     **ignored: Any,
 ) -> str:
-    """Make a repository in *cwd*; return what git says."""
+    """Create a repository in *cwd*; return git's output."""
     words = ["init", *(["--bare"] if bare else []), *_options(opts), word(cwd, "folder")]
     return git(context, words, None, Account(user))
 
@@ -103,7 +103,7 @@ def fetch(
     identity: Any = None,
     **ignored: Any,
 ) -> str:
-    """Fetch from a remote; return what git says."""
+    """Fetch from a remote; return git's output."""
     specs = refspecs.split(",") if isinstance(refspecs, str) else list(refspecs or [])
     words = ["fetch", *(["--force"] if force else []), *_options(opts)]
     words += [word(remote, "remote")] if remote else []
@@ -125,7 +125,7 @@ def pull(
     identity: Any = None,
     **ignored: Any,
 ) -> str:
-    """Pull; return what git says."""
+    """Pull; return git's output."""
     return git(context, ["pull", *_options(opts)], cwd, Account(user, password, identity))
 
 
@@ -142,7 +142,7 @@ def push(
     identity: Any = None,
     **ignored: Any,
 ) -> str:
-    """Push *ref* to *remote*; return what git says."""
+    """Push *ref* to *remote*; return git's output."""
     words = ["push", *_options(opts), word(remote, "remote"), word(ref, "ref")]
     return git(context, words, cwd, Account(user, password, identity))
 
@@ -158,7 +158,7 @@ def checkout(
     user: Optional[str] = None,
     **ignored: Any,
 ) -> str:
-    """Check out *rev*; return what git says."""
+    """Check out *rev*; return git's output."""
     words = ["checkout", *(["--force"] if force else []), *_options(opts)]
     ran = try_git(context, [*words, *([word(rev, "revision")] if rev else [])], cwd, Account(user))
     if ran.retcode:
@@ -170,7 +170,7 @@ def checkout(
 def reset(
     context: Context, /, cwd: str, opts: str = "", user: Optional[str] = None, **ignored: Any
 ) -> str:
-    """Reset a checkout; *opts* are git's words, such as "--hard origin/main"."""
+    """Reset a checkout; *opts* are arguments of git, such as "--hard origin/main"."""
     return git(context, ["reset", *_options(opts)], cwd, Account(user))
 
 
@@ -184,7 +184,7 @@ def merge(
     user: Optional[str] = None,
     **ignored: Any,
 ) -> str:
-    """Merge *rev* into the branch that is checked out."""
+    """Merge *rev* into the current branch."""
     words = ["merge", *_options(opts), *([word(rev, "revision")] if rev else [])]
     return git(context, words, cwd, Account(user))
 
@@ -215,7 +215,7 @@ def commit(
     filename: Optional[str] = None,
     **ignored: Any,
 ) -> str:
-    """Commit what is in the index, or one file."""
+    """Commit the index, or one file."""
     words = ["commit", "-m", message, *_options(opts), *(["--", filename] if filename else [])]
     return git(context, words, cwd, Account(user))
 
@@ -243,7 +243,7 @@ def revision(
 def current_branch(
     context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any
 ) -> str:
-    """Return the branch that is checked out; "HEAD" when none is."""
+    """Return the current branch; "HEAD" if HEAD is detached."""
     return git(context, ["rev-parse", "--abbrev-ref", "HEAD"], cwd, Account(user)).strip()
 
 
@@ -280,7 +280,7 @@ def ls_remote(
     https_pass: Optional[str] = None,
     **ignored: Any,
 ) -> Dict[str, str]:
-    """Return ref -> commit of a repository, or only of one ref."""
+    """Return the commits of a repository by ref, or only of one ref."""
     account = Account(user, password, identity, https_user, https_pass)
     found = remote_refs(context, remote, account, cwd)
     if not ref:
@@ -293,7 +293,7 @@ def remotes(
     context: Context, /, cwd: str, user: Optional[str] = None, redact_auth: bool = True,
     **ignored: Any,
 ) -> Dict[str, Dict[str, str]]:  # fmt: skip
-    """Return name -> {"fetch", "push"} of the remotes."""
+    """Return {"fetch": URL, "push": URL} of the remotes by name."""
     found: Dict[str, Dict[str, str]] = {}
     for line in lines(git(context, ["remote", "--verbose"], cwd, Account(user))):
         name, _, rest = line.partition("\t")
@@ -307,7 +307,7 @@ def remote_get(
     context: Context, /, cwd: str, remote: str = "origin", user: Optional[str] = None,
     redact_auth: bool = True, **ignored: Any,
 ) -> Dict[str, str]:  # fmt: skip
-    """Return {"fetch", "push"} of one remote.
+    """Return {"fetch": URL, "push": URL} of one remote.
 
     Raises:
         CommandExecutionError: there is no such remote.
@@ -325,7 +325,7 @@ def remote_set(
     context: Context, /, cwd: str, url: str, remote: str = "origin", user: Optional[str] = None,
     https_user: Optional[str] = None, https_pass: Optional[str] = None, **ignored: Any,
 ) -> Dict[str, str]:  # fmt: skip
-    """Set the address of a remote; return {"fetch", "push"}."""
+    """Set the URL of a remote; return {"fetch": URL, "push": URL}."""
     account = Account(user, https_user=https_user, https_pass=https_pass)
     if remote in remotes(context, cwd, user):
         git(context, ["remote", "remove", word(remote, "remote")], cwd, account)
@@ -335,13 +335,13 @@ def remote_set(
 
 @function(reads=True)
 def is_worktree(context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any) -> bool:
-    """Return whether *cwd* is a work tree beside the main one."""
+    """Return whether *cwd* is an additional work tree."""
     return Path(cwd, ".git").is_file()
 
 
 @function(reads=True)
 def status(context: Context, /, cwd: str, user: Optional[str] = None, **ignored: Any) -> Any:
-    """Return state -> paths of what was changed in a checkout."""
+    """Return the changed paths of a checkout by state."""
     found: Dict[str, List[str]] = {}
     text = git(context, ["status", "--porcelain", "-z"], cwd, Account(user))
     names = {"M": "modified", "A": "new", "D": "deleted", "?": "untracked"}
@@ -362,7 +362,7 @@ def config_get(
     all: bool = False,
     **scope: Any,
 ) -> Any:
-    """Return a setting of git, or None; with *all* every value, with global_ the user's own."""
+    """Return a setting of git, or None; *all*: every value, global_: the user's own setting."""
     everywhere = bool(scope.get("global_") or scope.get("global"))
     found = config_values(context, key, cwd, user, "--global" if everywhere else "")
     if all:
@@ -379,8 +379,8 @@ def config_values(
         context: of the call.
         key: the setting.
         cwd: folder of the repository.
-        user: whose.
-        place: "--global" is the user's own, "--local" the repository's, "" what counts there.
+        user: owner of the setting.
+        place: "--global" (the user's own), "--local" (the repository's), "" (the effective one).
     """
     words = ["config", *([place] if place else []), "--get-all", word(key, "key")]
     ran = try_git(context, words, None if place == "--global" else cwd, Account(user))
@@ -399,7 +399,7 @@ def config_set(
     add: bool = False,
     **scope: Any,
 ) -> List[str]:
-    """Set a setting of git; return its values now.
+    """Set a setting of git; return its new values.
 
     Raises:
         UsageError: neither or both of value and multivar.
@@ -467,12 +467,12 @@ def submodule(
 def describe(
     context: Context, /, cwd: str, rev: str = "HEAD", user: Optional[str] = None, **ignored: Any
 ) -> str:
-    """Return a readable name of a revision."""
+    """Return the output of `git describe` for a revision."""
     words = ["describe", "--always", word(rev, "revision")]
     return git(context, words, cwd, Account(user)).strip()
 
 
 @function(reads=True)
 def has_revision(context: Context, cwd: str, rev: str, user: Optional[str] = None) -> bool:
-    """Return whether a checkout has a revision."""
+    """Return whether a revision exists in a checkout."""
     return bool(local_commit(context, cwd, rev, Account(user)))

@@ -1,4 +1,4 @@
-"""The functions network.*, gathered from the files that hold them by kind."""
+"""The functions network.*, collected from the modules of this package."""
 
 from __future__ import annotations
 

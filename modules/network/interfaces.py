@@ -1,4 +1,4 @@
-"""Interfaces, addresses, routes and neighbours, as iproute2 tells them."""
+"""Interfaces, addresses, routes and neighbours, from iproute2."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
 
 
 def told(context: Context, *words: str) -> Rows:
-    """Return what `ip` says.
+    """Return the JSON output of `ip`.
 
     Raises:
         CommandExecutionError: there is no `ip` here, or it fails.
@@ -54,9 +54,9 @@ def _six(row: Mapping[str, Any]) -> Dict[str, Any]:
 
 @function(reads=True)
 def interfaces(context: Context) -> Dict[str, Dict[str, Any]]:
-    """Return up, hwaddr, inet and inet6 by interface; the last two where it has such addresses.
+    """Return up, hwaddr, inet and inet6 by interface; the last two only if there are addresses.
 
-    A host without iproute2 knows its addresses, but neither masks nor which interface is up.
+    Without iproute2 the result has addresses but neither masks nor `up`.
     """
     if shutil.which("ip") is None:
         return _from_grains(context.grains)
@@ -179,9 +179,9 @@ def ip_addrs(
 
     Args:
         context: the call's context.
-        interface: of this one alone.
-        include_loopback: loopback addresses too.
-        cidr: those in a network, or in one of a list.
+        interface: only addresses of this interface.
+        include_loopback: include loopback addresses.
+        cidr: only addresses in this network, or in one of a list.
         type: "public" or "private" ones.
 
     Raises:

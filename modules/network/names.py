@@ -1,4 +1,4 @@
-"""network.*: names, networks and reachability; what interfaces have is in `interfaces`."""
+"""network.*: names, networks and reachability; see `interfaces` for addresses."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def reverse_ip(context: Context, ip_addr: str) -> str:
 
 @function(reads=True)
 def fqdns(context: Context) -> Dict[str, List[str]]:
-    """Return {"fqdns": names} of this host's addresses, as the name service tells them."""
+    """Return {"fqdns": names} of this host's addresses, from the name service."""
     own = [*interfaces.ip_addrs(context), *interfaces.ip_addrs6(context)]
     found = set()
     for address in own:
@@ -138,7 +138,7 @@ def is_loopback(context: Context, ip_addr: str) -> bool:
 def connect(
     context: Context, host: str, port: int, proto: str = "tcp", timeout: float = 5
 ) -> Dict[str, Any]:
-    """Try to connect to a TCP port; {"result", "comment"}."""
+    """Try to connect to a TCP port; return {"result", "comment"}."""
     if proto != "tcp" or not 0 < int(port) < 65536:
         raise UsageError("network.connect takes a TCP port")
     try:
@@ -152,7 +152,7 @@ def connect(
 
 @function()
 def ping(context: Context, host: str, timeout: int = 5, return_boolean: bool = False) -> Any:
-    """Ping a host four times; the program's words, or whether it answered."""
+    """Ping a host four times; return the program's output, or whether the host answered."""
     from catena.modules.shared.command.options import RunOptions
     from catena.modules.shared.command.run import run
 

@@ -65,7 +65,7 @@ def default_route(context: Context, family: Optional[str] = None) -> List[Dict[s
 
 @function(reads=True)
 def get_route(context: Context, ip: str) -> Dict[str, Any]:
-    """Return how an address is reached: destination, gateway, interface, source.
+    """Return the route to an address: destination, gateway, interface, source.
 
     Raises:
         UsageError: it is no address.

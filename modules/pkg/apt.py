@@ -1,4 +1,4 @@
-"""Debian and its kin: dpkg-query for what is, apt-get for what shall be."""
+"""Debian and derivatives: query with dpkg-query, change with apt-get."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Dict, Iterable, List, Sequence
 from catena.core.context import Context
 from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 
-#: How long apt waits for another process's lock, seconds (it would fail at once).
+#: Seconds that apt waits for another process's lock; by default it fails at once.
 LOCK_SECONDS = 300
 _QUERY = "${Package}\t${Architecture}\t${Version}\t${db:Status-Abbrev}\n"
 #: `Inst name [old] (new repo…)` of a simulated run.
@@ -50,7 +50,7 @@ def parse_installed(text: str, native: str) -> Installed:
     found: Installed = {}
     for line in text.splitlines():
         name, arch, version, status = [*line.split("\t"), "", "", ""][:4]
-        # Second letter: i installed; anything else is gone or half there.
+        # Second letter: i means installed; other states are removed or incomplete.
         if status[1:2] == "i" and version:
             key = name if arch in (native, "all") else f"{name}:{arch}"
             found.setdefault(key, []).append(version)
@@ -76,7 +76,7 @@ def parse_simulated(text: str) -> Dict[str, str]:
 
 
 class Apt:
-    """apt-get, apt-cache, apt-mark, dpkg."""
+    """Provider for apt-get, apt-cache, apt-mark and dpkg."""
 
     name = "apt"
 
@@ -92,7 +92,7 @@ class Apt:
         self._run = Tool(context, env)
 
     def installed(self) -> Installed:
-        """Return what is installed, by name."""
+        """Return the installed versions by package name."""
         native = self._ask("dpkg", "--print-architecture").strip()
         # Code 1: no package matches, which is an empty system.
         return parse_installed(
@@ -104,17 +104,17 @@ class Apt:
         return parse_policy(self._ask("apt-cache", "-q", "policy", "--", *names), names)
 
     def upgrades(self) -> Dict[str, str]:
-        """Return what `apt-get dist-upgrade` would upgrade."""
+        """Return the packages that `apt-get dist-upgrade` would upgrade."""
         installed = self.installed()
         planned = parse_simulated(self._ask(*_apt_get("dist-upgrade"), "--simulate"))
         return {name: version for name, version in planned.items() if name in installed}
 
     def refresh(self) -> None:
-        """Fetch the indexes; a repository that fails is an error."""
+        """Fetch the repositories' indexes; a repository that fails is an error."""
         self._run(*_apt_get("update"), "--error-on=any")
 
     def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
-        """Install or change to the wanted versions."""
+        """Install packages or change them to the wanted versions."""
         self._run(*install_command(wanted, options))
 
     def remove(self, names: Sequence[str], purge: bool) -> None:
@@ -126,7 +126,7 @@ class Apt:
         self._run(*_apt_get("dist-upgrade" if dist else "upgrade"))
 
     def compare(self, left: str, right: str) -> int:
-        """Compare by dpkg's rules."""
+        """Compare two versions by dpkg's rules."""
         for operator, answer in (("lt", -1), ("eq", 0)):
             if self._ask.status("dpkg", "--compare-versions", left, operator, right)[0] == 0:
                 return answer

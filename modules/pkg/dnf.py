@@ -1,4 +1,4 @@
-"""Fedora, RHEL and their kin: dnf over the rpm database."""
+"""Fedora, RHEL and derivatives: dnf and the rpm database."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) ->
 
 
 def parse_listed(text: str) -> Dict[str, str]:
-    """Return name -> version of a repoquery in _LIST_FORMAT; the last line of a name wins."""
+    """Parse a repoquery in _LIST_FORMAT into versions by name; the last line of a name wins."""
     found: Dict[str, str] = {}
     for line in text.splitlines():
         name, _, rest = line.partition("\t")
@@ -37,7 +37,7 @@ def parse_listed(text: str) -> Dict[str, str]:
 
 
 class Dnf:
-    """dnf (or yum where it is the same program) and rpm."""
+    """Provider for dnf (or yum as its alias) and rpm."""
 
     name = "dnf"
 
@@ -47,7 +47,7 @@ class Dnf:
         self._rpm = RpmDatabase(context, {})
 
     def installed(self) -> Installed:
-        """Return what is installed, by name."""
+        """Return the installed versions by package name."""
         return self._rpm.installed()
 
     def candidates(self, names: Sequence[str]) -> Dict[str, str]:
@@ -66,12 +66,12 @@ class Dnf:
         )  # fmt: skip
 
     def refresh(self) -> None:
-        """Fetch the repositories' indexes anew."""
+        """Fetch the repositories' indexes."""
         self._run("dnf", "-q", "-y", "clean", "expire-cache")
         self._run("dnf", "-q", "-y", "makecache")
 
     def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
-        """Install; versions below the installed ones are a downgrade of their own in dnf."""
+        """Install packages; dnf needs a separate command for downgrades."""
         installed = self.installed()
         down = [item for item in wanted if self._is_older(item, installed)]
         up = [item for item in wanted if item not in down]
@@ -92,7 +92,7 @@ class Dnf:
         return bool(item.version and present and self.compare(item.version, present[-1]) < 0)
 
     def remove(self, names: Sequence[str], purge: bool) -> None:
-        """Remove packages; rpm knows no purge."""
+        """Remove packages; rpm has no purge."""
         self._run("dnf", "-q", "-y", "remove", "--", *names)
 
     def upgrade_all(self, dist: bool) -> None:
@@ -100,7 +100,7 @@ class Dnf:
         self._run("dnf", "-q", "-y", "distro-sync" if dist else "upgrade")
 
     def compare(self, left: str, right: str) -> int:
-        """Compare by rpm's rules."""
+        """Compare two versions by rpm's rules."""
         return self._rpm.compare(left, right)
 
     def hold(self, names: Sequence[str], on: bool) -> None:

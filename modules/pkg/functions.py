@@ -1,4 +1,4 @@
-"""pkg.*: packages, whatever manages them here."""
+"""pkg.*: packages, with the package manager of this host."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from catena.modules.pkg.provider import (
 from catena.modules.pkg.zypper import Zypper
 from catena.modules.shared.arguments import listed, truth
 
-#: Family of the distribution -> its provider; checked before tools are looked for, since Debian
-#: ships dnf and zypper as ordinary packages.
+#: Provider by OS family; checked before the installed tools, because Debian ships dnf and zypper
+#: as ordinary packages.
 _BY_FAMILY: Mapping[str, Callable[[Context], Provider]] = {
     "Debian": Apt,
     "RedHat": Dnf,
@@ -47,8 +47,8 @@ Names = Union[None, str, List[Any]]
 def provider(context: Context) -> Provider:
     """Return the package manager of this host.
 
-    The setting `providers.pkg` (apt, dnf, zypper) wins; then the family of the distribution; then
-    what is installed.
+    The setting `providers.pkg` (apt, dnf, zypper) has precedence, then the OS family, then the
+    installed tools.
 
     Raises:
         CommandExecutionError: there is none that we know.
@@ -68,7 +68,7 @@ def provider(context: Context) -> Provider:
 def wanted_packages(
     name: Optional[str], pkgs: Any, version: Optional[str] = None
 ) -> List[WantedPackage]:
-    """Return what `name`, `version` and `pkgs` ask for.
+    """Return the wanted packages from `name`, `version` and `pkgs`.
 
     *pkgs* is a list of names and of {name: version}; *name* may be a comma-separated list.
 
@@ -114,7 +114,7 @@ def satisfies(provider: Provider, have: Sequence[str], want: str) -> bool:
 
 
 def _resolved(tool: Provider, wanted: Sequence[WantedPackage]) -> List[WantedPackage]:
-    """Return *wanted* with operators and globs replaced by the candidate that satisfies them."""
+    """Return *wanted* with operators and globs replaced by matching candidate versions."""
     odd = [item for item in wanted if re.match(r"[<>!]", item.version) or "*" in item.version]
     if not odd:
         return [WantedPackage(item.name, checked_version(item.version)) for item in wanted]
@@ -134,7 +134,7 @@ def _resolved(tool: Provider, wanted: Sequence[WantedPackage]) -> List[WantedPac
 
 
 def _files(context: Context, sources: Any) -> Dict[str, str]:
-    """Return package name -> local file of Salt's `sources`: [{name: salt://… or path}]."""
+    """Return local files by package name for Salt's `sources`: [{name: salt://… or path}]."""
     found: Dict[str, str] = {}
     for item in sources or ():
         if not isinstance(item, Mapping):
@@ -161,7 +161,7 @@ def install(
     version: Optional[str] = None,
     **options: Any,
 ) -> Dict[str, Dict[str, str]]:
-    """Install packages; return {name: {"old": version, "new": version}} of what changed.
+    """Install packages; return the changes {name: {"old": version, "new": version}}.
 
     Args:
         context: the host.
@@ -170,7 +170,7 @@ def install(
         pkgs: list of names and of {name: version}.
         sources: list of {name: file or salt:// address}, instead of repositories.
         version: of *name*.
-        options: fromrepo, skip_verify, install_recommends, downloadonly is not supported.
+        options: fromrepo, skip_verify, install_recommends (downloadonly is not supported).
 
     Raises:
         CommandExecutionError: the package manager failed; the message has its own words.
@@ -207,13 +207,13 @@ def _remove(context: Context, name: Optional[str], pkgs: Any, purge: bool) -> An
 
 @function()
 def remove(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Any:
-    """Remove packages; return what changed. Packages that are not installed are ignored."""
+    """Remove packages and return the changes; ignore packages that are not installed."""
     return _remove(context, name, pkgs, purge=False)
 
 
 @function()
 def purge(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Any:
-    """Remove packages and their configuration; return what changed."""
+    """Remove packages and their configuration; return the changes."""
     return _remove(context, name, pkgs, purge=True)
 
 
@@ -281,7 +281,7 @@ def refresh_db(context: Context) -> bool:
 
 @function()
 def upgrade(context: Context, refresh: bool = False, dist_upgrade: bool = False) -> Any:
-    """Upgrade every package; return what changed."""
+    """Upgrade every package; return the changes."""
     tool = provider(context)
     if truth(refresh):
         tool.refresh()
@@ -292,7 +292,7 @@ def upgrade(context: Context, refresh: bool = False, dist_upgrade: bool = False)
 
 @function(reads=True)
 def version_cmp(context: Context, pkg1: str, pkg2: str) -> int:
-    """Compare two versions by this host's rules: -1, 0 or 1."""
+    """Compare two versions by this host's rules; return -1, 0 or 1."""
     return provider(context).compare(checked_version(str(pkg1)), checked_version(str(pkg2)))
 
 
@@ -317,13 +317,13 @@ def _hold(context: Context, name: Optional[str], pkgs: Any, on: bool) -> Dict[st
 
 @function()
 def hold(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Dict[str, Any]:
-    """Keep packages at their version."""
+    """Hold packages at their version."""
     return _hold(context, name, pkgs, on=True)
 
 
 @function()
 def unhold(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Dict[str, Any]:
-    """Let packages be changed again."""
+    """Release held packages."""
     return _hold(context, name, pkgs, on=False)
 
 
@@ -361,5 +361,5 @@ def which(context: Context, path: str) -> Any:
 
 @function(name="provider", reads=True)
 def provider_name(context: Context) -> str:
-    """Return which package manager is used here."""
+    """Return the name of the package manager that is used here."""
     return provider(context).name

@@ -1,4 +1,4 @@
-"""pkg.* functions about names of packages: with and without an architecture."""
+"""pkg.* functions for package names with and without an architecture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catena.core.plugins import function
 _RPM = frozenset(
     """aarch64 armv7hl i386 i486 i586 i686 noarch ppc64 ppc64le riscv64 s390x src x86_64""".split()
 )
-#: What a package of any architecture says.
+#: Architecture names of packages for any architecture.
 _ANY = frozenset(("all", "any", "noarch"))
 
 
@@ -25,7 +25,7 @@ def _parted(context: Context, name: str) -> Tuple[str, Optional[str]]:
 
 @function(inline=True)
 def parse_arch(context: Context, name: str) -> Dict[str, Any]:
-    """Return {"name", "arch"} of a package's name; arch is None where it says none."""
+    """Return {"name", "arch"} of a package's name; arch is None if it contains none."""
     bare, arch = _parted(context, name)
     return {"name": bare, "arch": arch}
 

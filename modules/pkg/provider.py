@@ -1,4 +1,4 @@
-"""What a package manager can do for us, behind one protocol; and running its commands.
+"""The interface of package managers, and the runner of their commands.
 
 Every provider keeps three things apart: building a command line (pure), parsing what it prints
 (pure), and running it (`Tool`). The first two are tested with saved text, the whole with real
@@ -16,27 +16,28 @@ from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field
 
-#: Name of a package: no leading hyphen, so that none is read as an option; no shell characters.
-#: A hyphen at the end would tell apt to remove the package.
+#: Grammar of package names: no leading hyphen (an option) and no shell characters. apt would
+#: remove
+#: a package whose name ends with a hyphen.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~@/-]*(?<!-)\Z")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~^:_-]*\Z")
 
-#: Installed packages: name -> versions (several kernels may be installed at once).
+#: Installed versions by name (several kernels may be installed together).
 Installed = Dict[str, List[str]]
 
 
 @dataclass(frozen=True)
 class WantedPackage:
-    """One package to install, as a person asked for it."""
+    """One requested package."""
 
     name: str
-    #: "" for the newest.
+    #: The requested version; "" for the newest.
     version: str = ""
 
 
 @dataclass(frozen=True)
 class InstallOptions:
-    """How to install."""
+    """Options of an installation."""
 
     #: Install from these files instead of repositories.
     files: Tuple[str, ...] = ()
@@ -46,9 +47,9 @@ class InstallOptions:
     from_repo: str = ""
     #: Skip the check of signatures (Salt's skip_verify).
     skip_verify: bool = False
-    #: Also what is only recommended.
+    #: Install recommended packages too.
     recommends: bool = True
-    #: More options for the tool, as Salt's install's `extra_args`.
+    #: Additional options for the tool, as `extra_args` in Salt.
     extra: Tuple[str, ...] = field(default_factory=tuple)
 
 
@@ -59,7 +60,7 @@ class Provider(Protocol):
     name: str
 
     def installed(self) -> Installed:
-        """Return what is installed, by name."""
+        """Return the installed versions by package name."""
 
     def candidates(self, names: Sequence[str]) -> Dict[str, str]:
         """Return the newest version that the repositories offer, "" for unknown names."""
@@ -71,19 +72,19 @@ class Provider(Protocol):
         """Fetch the repositories' indexes."""
 
     def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
-        """Install or change to the wanted versions."""
+        """Install packages or change them to the wanted versions."""
 
     def remove(self, names: Sequence[str], purge: bool) -> None:
-        """Remove packages; with *purge*, their configuration too where that is a difference."""
+        """Remove packages; with *purge*, also their configuration if the tool supports it."""
 
     def upgrade_all(self, dist: bool) -> None:
-        """Upgrade everything; with *dist*, packages may come and go for it."""
+        """Upgrade all packages; with *dist*, allow new and removed packages."""
 
     def compare(self, left: str, right: str) -> int:
-        """Return -1, 0 or 1 as *left* is older than, equal to or newer than *right*."""
+        """Return -1, 0 or 1 if *left* is older than, equal to or newer than *right*."""
 
     def hold(self, names: Sequence[str], on: bool) -> None:
-        """Keep packages from being changed, or let them go."""
+        """Hold packages at their version, or release them."""
 
     def held(self) -> List[str]:
         """Return the packages that are held."""
@@ -99,9 +100,9 @@ class Tool:
     """Runs a package manager's commands on the host of a context.
 
     Args:
-        context: its cmd.run_all runs them, so that deadlines and limits hold.
+        context: its cmd.run_all runs the commands, so that deadlines and limits apply.
         env: environment of every command.
-        looks: the commands change nothing, so that they run in test mode too.
+        looks: the commands are read-only, so they also run in test mode.
     """
 
     def __init__(self, context: Context, env: Mapping[str, str], looks: bool = False) -> None:
@@ -110,7 +111,7 @@ class Tool:
         self._looks = looks
 
     def __call__(self, *argv: str, ok: Sequence[int] = (0,)) -> str:
-        """Return what a command printed.
+        """Run a command and return its output.
 
         Raises:
             CommandExecutionError: it ended with a code that is not in *ok*; the message ends with
@@ -123,7 +124,7 @@ class Tool:
         return out
 
     def status(self, *argv: str) -> Tuple[int, str, str]:
-        """Return exit code, stdout and stderr of a command."""
+        """Run a command; return exit code, stdout and stderr."""
         with only_looking() if self._looks else nullcontext():
             ran: Dict[str, Any] = self._context.call(
                 "cmd.run_all", list(argv), python_shell=False, env=self._env, ignore_retcode=True
@@ -146,7 +147,7 @@ def checked_version(version: str) -> str:
 
 
 def changes(before: Installed, after: Installed) -> Dict[str, Dict[str, str]]:
-    """Return what an operation changed, in Salt's form: {name: {"old": …, "new": …}}."""
+    """Return the changes of an operation in Salt's form: {name: {"old": …, "new": …}}."""
     found = {}
     for name in sorted({*before, *after}):
         old, new = ",".join(before.get(name, ())), ",".join(after.get(name, ()))

@@ -1,4 +1,4 @@
-"""What dnf and zypper share: the rpm database."""
+"""The rpm database, for dnf and zypper."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.core.errors import CommandExecutionError
 from catena.modules.pkg.provider import Installed, Tool
 
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}\\t%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
-#: rpm's own comparison, reached through its macro language.
+#: rpm's own comparison, called through its macro language.
 _COMPARE = "%{lua: print(rpm.vercmp(arg[1], arg[2]))}"
 
 
@@ -18,7 +18,7 @@ def parse_installed(text: str) -> Installed:
     found: Installed = {}
     for line in text.splitlines():
         name, epoch, version, _ = [*line.split("\t"), "", "", ""][:4]
-        # Keys of the vendor live in the same database and are no packages.
+        # The vendor's keys are in the same database but are no packages.
         if version and name != "gpg-pubkey":
             found.setdefault(name, []).append(
                 version if epoch in ("0", "") else f"{epoch}:{version}"
@@ -34,17 +34,17 @@ def split_version(version: str) -> tuple[int, str, str]:
 
 
 class RpmDatabase:
-    """Questions to the rpm database of a host."""
+    """Queries of the rpm database of a host."""
 
     def __init__(self, context: Context, env: Dict[str, str]) -> None:
         self._ask = Tool(context, {"LC_ALL": "C.UTF-8", **env}, looks=True)
 
     def installed(self) -> Installed:
-        """Return what is installed, by name."""
+        """Return the installed versions by package name."""
         return parse_installed(self._ask("rpm", "-qa", "--queryformat", _FORMAT))
 
     def compare(self, left: str, right: str) -> int:
-        """Compare by rpm's rules; a missing release matches any, as dnf and zypper treat it."""
+        """Compare two versions by rpm's rules; as in dnf, a missing release matches any."""
         first, second = split_version(left), split_version(right)
         if first[0] != second[0]:
             return -1 if first[0] < second[0] else 1
@@ -56,7 +56,8 @@ class RpmDatabase:
     def _segment(self, left: str, right: str) -> int:
         if left == right:
             return 0
-        # The macro gets its texts as a Lua expression: only characters that versions have.
+        # The macro reads the texts as a Lua expression, so only characters of versions are
+        # allowed.
         for text in (left, right):
             if not all(char.isalnum() or char in ".+~^_-" for char in text):
                 raise CommandExecutionError(f"{text!r} is no version")
@@ -74,5 +75,5 @@ class RpmDatabase:
 
 
 def specs(names_versions: Sequence[tuple[str, str]], joint: str) -> List[str]:
-    """Return name<joint>version words; the epoch stays where it was given."""
+    """Return name<joint>version arguments; a given epoch is kept."""
     return [f"{name}{joint}{version}" if version else name for name, version in names_versions]

@@ -1,4 +1,4 @@
-"""SUSE: zypper over the rpm database."""
+"""SUSE: zypper and the rpm database."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from catena.core.errors import CommandExecutionError
 from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 from catena.modules.pkg.rpm import RpmDatabase, specs
 
-#: 102 reboot needed, 103 restart of zypper needed, 106 some repository skipped: done all the same.
+#: Exit codes of success: 102 reboot needed, 103 restart of zypper needed, 106 repository skipped.
 DONE = (0, 102, 103)
-#: 104: nothing of that name.
+#: Exit code for an unknown package name.
 NOTHING = 104
-#: How long zypper waits for another process's lock, seconds.
+#: Seconds that zypper waits for another process's lock.
 LOCK_SECONDS = "300"
 
 
@@ -38,7 +38,7 @@ def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) ->
 
 
 def parse_search(text: str) -> Dict[str, List[str]]:
-    """Return name -> editions, newest first, of `zypper --xmlout search --details`.
+    """Parse `zypper --xmlout search --details` into editions by name, newest first.
 
     Raises:
         CommandExecutionError: zypper printed no XML.
@@ -51,7 +51,7 @@ def parse_search(text: str) -> Dict[str, List[str]]:
 
 
 def parse_updates(text: str) -> Dict[str, str]:
-    """Return name -> new edition of `zypper --xmlout list-updates`."""
+    """Parse `zypper --xmlout list-updates` into new editions by name."""
     return {
         item.get("name", ""): item.get("edition", "")
         for item in _xml(text).iter("update")
@@ -67,7 +67,7 @@ def _xml(text: str) -> ElementTree.Element:
 
 
 class Zypper:
-    """zypper and rpm."""
+    """Provider for zypper and rpm."""
 
     name = "zypper"
 
@@ -79,7 +79,7 @@ class Zypper:
         self._rpm = RpmDatabase(context, {})
 
     def installed(self) -> Installed:
-        """Return what is installed, by name."""
+        """Return the installed versions by package name."""
         return self._rpm.installed()
 
     def candidates(self, names: Sequence[str]) -> Dict[str, str]:
@@ -101,15 +101,15 @@ class Zypper:
         )  # fmt: skip
 
     def refresh(self) -> None:
-        """Fetch the repositories' indexes anew."""
+        """Fetch the repositories' indexes."""
         self._run("zypper", "--non-interactive", "refresh", "--force")
 
     def install(self, wanted: Sequence[WantedPackage], options: InstallOptions) -> None:
-        """Install or change to the wanted versions."""
+        """Install packages or change them to the wanted versions."""
         self._run(*install_command(wanted, options), ok=DONE)
 
     def remove(self, names: Sequence[str], purge: bool) -> None:
-        """Remove packages; rpm knows no purge."""
+        """Remove packages; rpm has no purge."""
         self._run("zypper", "--non-interactive", "remove", "--", *names, ok=DONE)
 
     def upgrade_all(self, dist: bool) -> None:
@@ -118,7 +118,7 @@ class Zypper:
         self._run("zypper", "--non-interactive", verb, "--auto-agree-with-licenses", ok=DONE)
 
     def compare(self, left: str, right: str) -> int:
-        """Compare by rpm's rules."""
+        """Compare two versions by rpm's rules."""
         return self._rpm.compare(left, right)
 
     def hold(self, names: Sequence[str], on: bool) -> None:

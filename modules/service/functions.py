@@ -1,4 +1,4 @@
-"""service.*: services, whatever starts them here."""
+"""service.*: services, with the init system of this host."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from catena.modules.service.systemd import Systemd
 from catena.modules.service.sysv import SysV
 
 _BY_NAME: Mapping[str, Callable[[Context], ServiceProvider]] = {"systemd": Systemd, "sysv": SysV}
-#: Exists exactly while systemd is the running init (sd_booted(3)).
+#: This folder exists if and only if systemd is the running init (sd_booted(3)).
 _BOOTED = Path("/run/systemd/system")
 
 
 def provider(context: Context) -> ServiceProvider:
     """Return the init system of this host.
 
-    The setting `providers.service` (systemd, sysv) wins; then what runs.
+    The setting `providers.service` (systemd, sysv) has precedence, then the running init.
 
     Raises:
         CommandExecutionError: neither systemd runs nor are there init scripts.
@@ -63,13 +63,13 @@ def restart(context: Context, name: str) -> bool:
 
 @function(name="reload")
 def reload_service(context: Context, name: str) -> bool:
-    """Have a service read its configuration."""
+    """Make a service reload its configuration."""
     return _act(context, name, "reload")
 
 
 @function()
 def force_reload(context: Context, name: str) -> bool:
-    """Have a service read its configuration, by a restart if it can't do it otherwise."""
+    """Make a service reload its configuration; restart it if it can't reload."""
     tool = provider(context)
     verb = "reload-or-restart" if tool.name == "systemd" else "force-reload"
     tool.act(checked_name(name), verb)
@@ -148,14 +148,14 @@ def disable(context: Context, name: str) -> bool:
 
 @function()
 def mask(context: Context, name: str) -> bool:
-    """Make a service impossible to start."""
+    """Mask a service, so that it can't be started."""
     provider(context).mask(checked_name(name), True)
     return True
 
 
 @function()
 def unmask(context: Context, name: str) -> bool:
-    """Make a masked service possible to start again."""
+    """Unmask a service."""
     provider(context).mask(checked_name(name), False)
     return True
 
@@ -168,18 +168,18 @@ def masked(context: Context, name: str) -> bool:
 
 @function(reads=True)
 def show(context: Context, name: str) -> Dict[str, str]:
-    """Return what the init system knows of a service."""
+    """Return the init system's properties of a service."""
     return provider(context).show(checked_name(name))
 
 
 @function()
 def systemctl_reload(context: Context) -> bool:
-    """Have systemd read changed units."""
+    """Make systemd reload its units."""
     provider(context).reload_definitions()
     return True
 
 
 @function(name="provider", reads=True)
 def provider_name(context: Context) -> str:
-    """Return which init system is used here."""
+    """Return the name of the init system that is used here."""
     return provider(context).name

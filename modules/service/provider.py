@@ -1,4 +1,4 @@
-"""What an init system can do for us, behind one protocol."""
+"""The interface of init systems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Protocol, Tuple
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 
-#: Name of a unit or script: no leading hyphen, no slash, no shell characters.
+#: Grammar of unit and script names: no leading hyphen, no slash, no shell characters.
 _NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_.@:\\-]*\Z")
 
 
@@ -28,22 +28,22 @@ class ServiceProvider(Protocol):
         """Return whether a service runs."""
 
     def act(self, name: str, verb: str) -> None:
-        """Start, stop, restart or reload a service; return when that is done."""
+        """Start, stop, restart or reload a service and wait until that is done."""
 
     def enabled(self, name: str) -> bool:
         """Return whether a service starts at boot."""
 
     def enable(self, name: str, on: bool) -> None:
-        """Start a service at boot, or do not."""
+        """Enable or disable a service at boot."""
 
     def mask(self, name: str, on: bool) -> None:
-        """Make a service impossible to start, or possible again."""
+        """Mask or unmask a service."""
 
     def masked(self, name: str) -> bool:
         """Return whether a service is masked."""
 
     def show(self, name: str) -> Dict[str, str]:
-        """Return what the init system knows of a service."""
+        """Return the init system's properties of a service."""
 
     def reload_definitions(self) -> None:
         """Read changed service definitions."""
@@ -65,7 +65,7 @@ def status_of(context: Context, argv: List[str], env: Mapping[str, str]) -> Tupl
 
 
 def need(context: Context, argv: List[str], env: Mapping[str, str]) -> str:
-    """Run a command that must succeed; return what it printed.
+    """Run a command that must succeed; return its output.
 
     Raises:
         CommandExecutionError: it did not; the message has its own words.

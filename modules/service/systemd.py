@@ -1,4 +1,4 @@
-"""systemd: every question by `systemctl show`, every action by systemctl."""
+"""systemd: queries with `systemctl show`, actions with systemctl."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse_unit_files(text: str) -> List[str]:
 
 
 class Systemd:
-    """systemctl."""
+    """Provider for systemctl."""
 
     name = "systemd"
 

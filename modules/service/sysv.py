@@ -20,7 +20,7 @@ class SysV:
 
     Args:
         context: the host.
-        root: folder that is / of the host, where files are looked at.
+        root: root folder of the host's files.
     """
 
     name = "sysv"
@@ -60,7 +60,7 @@ class SysV:
         )
 
     def enable(self, name: str, on: bool) -> None:
-        """Make or remove the links with this host's tool."""
+        """Create or remove the links with this host's tool."""
         tools = (
             ("/usr/sbin/update-rc.d", [name, "defaults" if on else "remove"]),
             ("/sbin/chkconfig", [name, "on" if on else "off"]),
@@ -73,11 +73,11 @@ class SysV:
         raise CommandExecutionError("neither update-rc.d nor chkconfig is on this host")
 
     def mask(self, name: str, on: bool) -> None:
-        """Refuse: SysV knows no mask."""
+        """Refuse: SysV has no masks."""
         raise CommandExecutionError("a SysV service can't be masked")
 
     def masked(self, name: str) -> bool:
-        """Return False: SysV knows no mask."""
+        """Return False: SysV has no masks."""
         return False
 
     def show(self, name: str) -> Dict[str, str]:

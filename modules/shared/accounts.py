@@ -1,7 +1,7 @@
-"""Users and groups as the account files hold them, and the tools that change them.
+"""Read users and groups from the account files, and change them with tools.
 
-Read through the system's name service; with `root`, from the files below that folder. Changes go
-through shadow-utils by argument vector; a password hash goes by standard input, never by argv.
+Accounts are read with the system's name service or, with `root`, from the files below that folder.
+shadow-utils makes changes. A password hash is passed by standard input, never as an argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TOOL_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class User:
-    """One line of passwd, with the groups that name the user."""
+    """One line of passwd, with the user's groups."""
 
     name: str
     uid: int
@@ -33,11 +33,11 @@ class User:
     gecos: str
     home: str
     shell: str
-    #: Names of all groups, the primary one too.
+    #: Names of all groups, including the primary one.
     groups: Tuple[str, ...] = ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return what user.info shows."""
+        """Return the value of user.info."""
         parts = [*self.gecos.split(",", 4), "", "", "", "", ""][:5]
         return {
             "name": self.name,
@@ -57,14 +57,14 @@ class User:
 
 @dataclass(frozen=True)
 class Group:
-    """One line of group."""
+    """One line of the group file."""
 
     name: str
     gid: int
     members: Tuple[str, ...] = ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return what group.info shows."""
+        """Return the value of group.info."""
         return {
             "name": self.name,
             "gid": self.gid,
@@ -135,7 +135,7 @@ def _text(path: Path) -> str:
 
 
 def checked_name(name: Any) -> str:
-    """Return *name*, which can be an account's.
+    """Return *name* if it is a valid account name.
 
     Raises:
         UsageError: it cannot (it might be read as an option, or break a line of passwd).
@@ -147,7 +147,7 @@ def checked_name(name: Any) -> str:
 
 
 def checked_field(text: Any) -> str:
-    """Return *text*, which can stand in a field of passwd.
+    """Return *text* if it is valid in a field of passwd.
 
     Raises:
         UsageError: it holds a colon or a line break.

@@ -1,8 +1,8 @@
-"""Records of options out of keyword arguments, for functions that take dozens of them.
+"""Turn keyword arguments into records of options, for functions with dozens of them.
 
-Salt's cmd.run and file.managed have more parameters than a signature can carry readably. Here
-each such family has one frozen record; a function takes the few arguments people pass by
-position, and `take` puts the rest into the record.
+Salt's cmd.run and file.managed have too many parameters for a readable signature. Each such family
+has one frozen record. A function has only the arguments that are passed by position as parameters;
+`take` puts the others into the record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TRUE = ("true", "yes", "on", "1")
 
 
 def split(record: Type[T], values: Mapping[str, Any]) -> Tuple[T, Dict[str, Any]]:
-    """Return *record* filled from *values*, and the values that it has no field for."""
+    """Return *record* filled from *values*, and the values without a field."""
     names = _names(record)  # type: ignore[arg-type]  # a class is hashable
     known = {key: value for key, value in values.items() if key in names}
     return record(**known), {key: value for key, value in values.items() if key not in names}
@@ -32,10 +32,10 @@ def _names(record: Type[Any]) -> FrozenSet[str]:
 
 
 def take(record: Type[T], values: Mapping[str, Any], what: str) -> T:
-    """Return *record* filled from *values*, all of which it must know.
+    """Return *record* filled from *values*; unknown names are an error.
 
-    Names that begin with two underscores are the caller's own (Salt passes `__pub_jid` and the
-    like) and are dropped.
+    Names that begin with two underscores are dropped, because Salt passes internal arguments
+    such as `__pub_jid`.
 
     Args:
         record: a dataclass whose fields have defaults.
@@ -61,7 +61,7 @@ def truth(value: Any) -> bool:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return *value* as a list: None is empty, a string is split at commas, a scalar is one."""
+    """Return *value* as a list: None is empty, strings are split at commas, scalars wrapped."""
     if value is None:
         return []
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Owner, group and mode: parsed from what SLS files say, compared, applied."""
+"""Owner, group and mode: parse values of SLS files, compare and apply them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 
 KEEP = "keep"
-#: Mode of a file that nobody else may read.
+#: Mode of a file that only its owner may read.
 PRIVATE = "0600"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a path should have; None leaves it as it is."""
+    """The wanted attributes of a path; None leaves one unchanged."""
 
     user: Any = None
     group: Any = None
@@ -30,7 +30,7 @@ class Wanted:
 def parse_mode(value: Any) -> Optional[str]:
     """Return a mode as four octal digits ("0644"); None, "" and "keep" stay.
 
-    YAML reads 0644 as the number 644 (Salt's loader drops the zero), so digits mean octal.
+    As in Salt, YAML reads 0644 as the number 644, so the digits are octal.
 
     Raises:
         UsageError: it is not an octal mode.
@@ -118,7 +118,7 @@ def group_name(gid: int) -> str:
 
 
 def missing_account(wanted: Wanted) -> str:
-    """Return sentences that name the user and group that do not exist; "" when both do."""
+    """Return an error that names a missing user and group; "" if both exist."""
     problems = []
     for given, find, end in ((wanted.user, uid_of, " "), (wanted.group, gid_of, "")):
         try:
@@ -140,10 +140,10 @@ def _differs(given: Any, found: int, find: Callable[[Any], int]) -> bool:
 
 
 def differences(path: Path, wanted: Wanted, follow: bool = True) -> Dict[str, Any]:
-    """Return what *path* lacks of *wanted*: {"user", "group", "mode"}, each only when different.
+    """Return the wanted values that differ from those of *path*: {"user", "group", "mode"}.
 
     Raises:
-        OSError: the path is not there.
+        OSError: the path does not exist.
     """
     found = path.stat() if follow else path.lstat()
     changes: Dict[str, Any] = {}
@@ -159,9 +159,9 @@ def differences(path: Path, wanted: Wanted, follow: bool = True) -> Dict[str, An
 
 
 def apply(path: Path, wanted: Wanted, follow: bool = True) -> Dict[str, Any]:
-    """Give *path* what it lacks of *wanted*; return what was changed, as `differences` does.
+    """Apply *wanted* to *path*; return the changed values as `differences` does.
 
-    The owner first: changing it clears set-id bits.
+    The owner is set first, because that clears set-id bits.
 
     Raises:
         CommandExecutionError: no such user or group, or no permission.
@@ -172,7 +172,7 @@ def apply(path: Path, wanted: Wanted, follow: bool = True) -> Dict[str, Any]:
     try:
         if (uid, gid) != (-1, -1):
             os.chown(path, uid, gid, follow_symlinks=follow)
-        # Again where the owner changed: that clears set-id bits.
+        # Set the mode again after a change of the owner, which clears set-id bits.
         mode = wanted.mode
         if mode and mode != KEEP and changes and not (path.is_symlink() and not follow):
             path.chmod(int(mode, 8))

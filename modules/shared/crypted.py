@@ -1,4 +1,4 @@
-"""Hashes of passwords, in crypt's forms."""
+"""Password hashes in the formats of crypt(3)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catena.core.suggest import unknown
 from catena.modules.shared.command.options import RunOptions
 from catena.modules.shared.command.run import run
 
-#: Algorithm -> number in the hash.
+#: By algorithm: its identifier in the hash.
 _KINDS = {"sha512": "6", "sha256": "5", "md5": "1"}
 _SALT = string.ascii_letters + string.digits + "./"
 

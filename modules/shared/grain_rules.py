@@ -1,4 +1,4 @@
-"""What may become of a grain without `force`; read by the states and the functions of grains."""
+"""Changes of a grain that need `force`, for the states and functions of grains."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def is_tree(value: Any) -> bool:
 def refusal(grains: Mapping[str, Any], key: str, value: Any, delimiter: str) -> str:
     """Return why the grain *key* may not become *value* without force, or "".
 
-    A mapping or list is not replaced, a plain value does not become one, and nothing is put below
-    a plain value, which would be lost.
+    Without force, a mapping or list is not replaced by a plain value or the reverse, and no key is
+    set below a plain value, which would be lost.
     """
     present = traverse(grains, key, None, delimiter)
     if is_tree(present):

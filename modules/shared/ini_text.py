@@ -1,7 +1,7 @@
-"""INI files as text: options are set and removed line by line, comments stay where they are.
+"""Edit INI files as text: set and remove options line by line, preserve comments.
 
-A file that is changed is written in one form, which is Salt's: `name = value` without indentation,
-a blank line between sections and none at their ends.
+A changed file is written in Salt's form: `name = value` without indentation, one blank line
+between sections and none at their ends.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ _COMMENT = ("#", ";")
 
 @dataclass(frozen=True)
 class _Option:
-    """Where an option stands."""
+    """The position of an option."""
 
     name: str
     value: str
-    #: Its lines: first, and one beyond the last (values go on in indented lines).
+    #: First line of the option, and the line after its last one (values continue in indented
+    #: lines).
     start: int
     end: int
-    #: Blanks before its name; what is indented more goes on with its value.
+    #: Indentation of the name; lines with more indentation continue the value.
     indent: str
 
 
@@ -41,7 +42,7 @@ class IniText:
     def __init__(self, text: str, separator: str = "=") -> None:
         self._lines = text.splitlines()
         self._separator = separator
-        # The name ends at the first separator; around a sign there may be blanks.
+        # The name ends at the first separator, which may have blanks around it.
         gap = r"[ \t]+" if separator == " " else rf"\s*{re.escape(separator)}[ \t]*"
         self._option = re.compile(rf"(?P<indent>\s*)(?P<name>[^\s\[#;].*?){gap}(?P<value>.*)\Z")
         self._commented = re.compile(rf"#\s*(?P<name>\S.*?){gap}")
@@ -59,14 +60,14 @@ class IniText:
         return self.options(section).get(name)
 
     def set(self, section: str, name: str, value: str) -> None:
-        """Set an option; where it is missing it takes the place of the comment `#name =`.
+        """Set an option; a missing one replaces the comment `#name =`.
 
-        Else it and its section are added at the end.
+        Without such a comment, the option and its section are added at the end.
         """
         line = self._line(name, value)
         same = [one for one in self._options(section) if one.name == name]
         for one in reversed(same[1:]):
-            # The last of several lines would win over the one that is set.
+            # Remove duplicates, because the last line of an option wins.
             del self._lines[one.start : one.end]
         if same:
             self._lines[same[0].start : same[0].end] = [f"{same[0].indent}{line}"]
@@ -83,12 +84,12 @@ class IniText:
         self._lines.insert(end, line)
 
     def add_section(self, section: str) -> None:
-        """Add an empty section at the end unless it is there; "" always is."""
+        """Add an empty section at the end unless it exists; the section "" always exists."""
         if section and section not in self._bounds():
             self._lines.append(f"[{section}]")
 
     def remove(self, section: str, name: str) -> Optional[str]:
-        """Remove an option; return its value, or None where there was none."""
+        """Remove an option; return its value, or None if there was none."""
         for one in self._options(section):
             if one.name == name:
                 del self._lines[one.start : one.end]
@@ -96,7 +97,7 @@ class IniText:
         return None
 
     def remove_section(self, section: str) -> Dict[str, str]:
-        """Remove a section with all that is in it; return its options."""
+        """Remove a section with its contents; return its options."""
         options = self.options(section)
         start, end = self._bounds().get(section, (0, 0))
         del self._lines[max(0, start - 1 if section else start) : end]
@@ -131,7 +132,7 @@ class IniText:
         return f"{name}{blank}{self._separator}{blank}{value}".rstrip()
 
     def _bounds(self) -> Dict[str, Tuple[int, int]]:
-        """Return section -> (first line below its header, one beyond its last)."""
+        """Return by section the line after its header and the line after its last one."""
         heads = [(number, found.group("name")) for number, line in enumerate(self._lines)
                  if (found := _SECTION.match(line))]  # fmt: skip
         bounds: Dict[str, Tuple[int, int]] = {}

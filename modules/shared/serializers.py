@@ -1,4 +1,4 @@
-"""Data written as text and read back: JSON, YAML, INI, TOML, Python, in Salt's forms."""
+"""Serialize and parse JSON, YAML, INI, TOML and Python data in Salt's forms."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value) if isinstance(value, (bool, int, float, str)) else str(value)
 
 
-#: Serializer -> data and options in, text out.
+#: By serializer: function (data, options) -> text.
 DUMP: Dict[str, Callable[[Any, Dict[str, Any]], str]] = {
     "json": _dump_json,
     "yaml": _dump_yaml,
@@ -103,7 +103,7 @@ DUMP: Dict[str, Callable[[Any, Dict[str, Any]], str]] = {
     "configparser": _dump_ini,
     "toml": _dump_toml,
 }
-#: Serializer -> text and options in, data out; ValueError or SyntaxError for other text.
+#: By serializer: function (text, options) -> data; raises ValueError or SyntaxError.
 LOAD: Dict[str, Callable[[str, Dict[str, Any]], Any]] = {
     "json": lambda text, options: json.loads(text, **options),
     "yaml": _load_yaml,

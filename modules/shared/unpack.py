@@ -1,7 +1,7 @@
-"""Archives read and extracted by our own hand: tar in every compression, and zip.
+"""Read and extract archives: tar in every compression, and zip.
 
-Archives come from the network: no member is written outside the target, not even through a link
-that the archive itself brought along.
+Archives are untrusted: no member is written outside the target, not even through a link that the
+archive itself contains.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _ZIP_ENDINGS = (".zip", ".jar", ".war", ".egg", ".whl")
 
 @dataclass(frozen=True)
 class Member:
-    """One thing in an archive."""
+    """One member of an archive."""
 
     #: Path below the target, without slashes at the ends.
     path: str
     #: "dir", "file", "link" (symbolic) or "hard".
     kind: str
     mode: int = 0o644
-    #: Where a link leads; for "hard" a member's path.
+    #: Target of a link; for "hard", the path of a member.
     link: str = ""
-    #: Owner as the archive says: names, then numbers; None for zip.
+    #: Owner in the archive: user and group names, then uid and gid; None for zip.
     owner: Optional[Tuple[str, str, int, int]] = None
     mtime: Optional[float] = None
 
@@ -50,18 +50,18 @@ class Archive:
     file: Path
     #: "tar" or "zip".
     form: str
-    #: Leading parts of every path that are dropped; shorter paths are left out.
+    #: Number of leading path components to drop; shorter paths are skipped.
     strip: int = 0
     password: Optional[str] = None
-    #: Shell-style patterns of members that are left out, with what lies below them.
+    #: Shell patterns of members to skip, including everything below them.
     exclude: Tuple[str, ...] = ()
-    #: Files alone, all of them right in the target (unzip's -j).
+    #: Extract only files, all directly into the target (unzip -j).
     flat: bool = False
 
 
 @contextmanager
 def _faults(archive: Archive) -> Iterator[None]:
-    """Turn the libraries' many exceptions into one of ours."""
+    """Convert the exceptions of the libraries into CommandExecutionError."""
     try:
         yield
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, RuntimeError) as problem:
@@ -90,7 +90,7 @@ def checked_form(form: str) -> str:
 
 
 def members(archive: Archive) -> List[Member]:
-    """Return what an archive holds, in its order.
+    """Return the members of an archive in their order.
 
     Raises:
         CommandExecutionError: it can't be read.
@@ -103,7 +103,7 @@ def members(archive: Archive) -> List[Member]:
 
 @contextmanager
 def _opened(archive: Archive) -> Iterator[Iterator[Tuple[Member, Callable[[], IO[bytes]]]]]:
-    """Yield the members, each with what opens its content."""
+    """Yield the members, each with a function that opens its content."""
     if archive.form == "zip":
         with zipfile.ZipFile(archive.file) as pack:
             yield _limited(_zip_members(pack, archive))
@@ -186,8 +186,8 @@ def extract(archive: Archive, target: Path, keep_owner: bool, keep_mode: bool = 
     Args:
         archive: what to extract.
         target: an existing folder.
-        keep_owner: give everything the owner that the archive names (as tar does for root).
-        keep_mode: give everything the mode that the archive names.
+        keep_owner: set the owners that the archive names, as tar does for root.
+        keep_mode: set the modes that the archive names.
 
     Raises:
         CommandExecutionError: it can't be read or written.
@@ -209,7 +209,7 @@ def extract(archive: Archive, target: Path, keep_owner: bool, keep_mode: bool = 
                 _finish(place, member, keep_owner)
             else:
                 late.append(member)
-        # Links last: nothing is ever written through one that the archive brought.
+        # Create links last, so that nothing is written through a link of the archive.
         for member in late:
             _link(root, member)
         for member in folders:
@@ -221,7 +221,7 @@ def extract(archive: Archive, target: Path, keep_owner: bool, keep_mode: bool = 
 
 
 def _inside(root: Path, path: str) -> Path:
-    """Return where a member lies.
+    """Return the target path of a member.
 
     Raises:
         UsageError: a link on its way leads out of the target.

@@ -1,10 +1,10 @@
-"""Execution functions that need the runtime: mgractionchains, cp, saltutil, keys, pillar."""
+"""Execution modules that need the runtime: agent, cp, grains, key, mine, pillar and others."""
 
 from __future__ import annotations
 
 from typing import Dict
 
-#: Name before the dot -> where its functions are.
+#: Name before the dot -> Python module with the functions.
 INDEX: Dict[str, str] = {
     "agent": "catena.runtime.functions.agent",
     "cp": "catena.runtime.functions.cp",

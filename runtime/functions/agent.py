@@ -1,4 +1,4 @@
-"""Versions of the agent: what runs, what is installed, and the change to another one."""
+"""Versions of the agent: show the running and installed ones, change to another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def version(context: Context) -> str:
 
 @function(reads=True)
 def versions(context: Context) -> Dict[str, Any]:
-    """Return what is installed side by side, which of it is current, and the last change."""
+    """Return the running, current and installed versions, and the last upgrade."""
     agent_dir = Path(str(context.opts["agent_dir"]))
     upgrade = agent_versions.read(context.host.cache_dir)
     return {
@@ -41,7 +41,7 @@ def versions(context: Context) -> Dict[str, Any]:
 
 @function(reads=True)
 def verify(context: Context, version: str) -> str:
-    """Fail unless the agent that runs this job has *version* (a chain asks after an upgrade).
+    """Fail unless the agent that runs this job has *version*; chains use it after an upgrade.
 
     Raises:
         CommandExecutionError: another version runs.
@@ -59,17 +59,18 @@ def install(
 
     Args:
         context: the job's.
-        source: the wheel: salt://… or a path on this host; or a version installed earlier.
-        sha256: what the wheel's SHA-256 must be, hex; "" does not ask.
+        source: salt:// address or local path of the wheel, or a version installed earlier.
+        sha256: expected SHA-256 of the wheel, hex; "": not checked.
         dependencies: wheels (salt:// or paths) of dependencies that this host lacks.
 
     Returns:
-        `changes` as a state has them, and when the change happens. The new agent has two minutes
-        to be welcomed by the master; otherwise the one before comes back by itself.
+        `changes` in the form of a state's result, and a comment that says when the agent
+        restarts. If the master does not accept the new agent within two minutes, the previous
+        version is restored automatically.
 
     Raises:
         NotFoundError: there is no such file or version.
-        CommandExecutionError: wrong hash, or the new agent does not start on this host.
+        CommandExecutionError: the hash is wrong, or the new agent does not start on this host.
     """
     agent_dir = Path(str(context.opts["agent_dir"]))
     if source in agent_versions.installed(agent_dir):

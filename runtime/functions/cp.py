@@ -1,4 +1,4 @@
-"""cp.*: files of the file server, brought to this host."""
+"""cp.*: copy files of the file server to this host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catena.modules.file.source import FileSource, fetch
 from catena.modules.file.source import hash_file as hash_of
 
 _SCHEME = "salt://"
-#: Of a new file; one that is there keeps its own.
+#: Mode of a new file; an existing file keeps its mode.
 _MODE = "0644"
 _BLOCK = 1024 * 1024
 
@@ -47,7 +47,7 @@ def _is_outside(dest: str) -> None:
 
 
 def _place(local: Path, dest: str, source: str, makedirs: bool) -> str:
-    """Copy a fetched file to *dest*, durably; return where it is, "" where its folder is not."""
+    """Copy a fetched file to *dest*, durably; return its path, "" if the folder is missing."""
     target = _target(dest, source, makedirs)
     if target is None:
         return ""
@@ -57,7 +57,10 @@ def _place(local: Path, dest: str, source: str, makedirs: bool) -> str:
 
 
 def _target(dest: str, source: str, makedirs: bool) -> Optional[Path]:
-    """Return the file that is meant (a folder takes it under its name); None: no folder."""
+    """Return the path to write: *dest*, or *source*'s name in it if *dest* is a folder.
+
+    None means that the parent folder is missing.
+    """
     target = Path(dest)
     if dest.endswith("/") or target.is_dir():
         target = target / PurePosixPath(source).name
@@ -73,9 +76,9 @@ def _copy(local: Path, handle: int) -> None:
 
 
 def _bring(context: Context, path: str, saltenv: Optional[str], dest: str, makedirs: bool) -> str:
-    """Bring a file of the file server to *dest*; return where it is, "" where there is none.
+    """Copy a file of the file server to *dest*; return its path, "" if there is no such file.
 
-    A large one goes straight there, as in Salt: in the cache it would take its room twice.
+    A large file is written to *dest* directly, as in Salt, so it does not use space in the cache.
     """
     name, environment = _split(path, saltenv, context)
     far = context.files.distant(name, environment)
@@ -107,16 +110,16 @@ def get_file(
 
     Args:
         context: the call's context.
-        path: salt:// address; with *template* it may be a template itself.
-        dest: absolute path of the file, or of a folder that takes it under its name.
+        path: salt:// address; with *template*, a template of it.
+        dest: absolute path of the target file, or of the folder to copy into.
         saltenv: environment.
-        makedirs: make missing folders.
-        template: engine that renders *path* and *dest* first, "jinja".
-        gzip: accepted; transfers are always hash-checked chunks.
+        makedirs: create missing folders.
+        template: engine that renders *path* and *dest* first, such as "jinja".
+        gzip: accepted and ignored; files are always sent in hash-checked chunks.
         kwargs: variables of the template.
 
     Returns:
-        Where the file is; "" when there is no such file or folder.
+        Path of the file; "" if the file or the target folder does not exist.
     """
     if template:
         path, dest = (
@@ -149,17 +152,17 @@ def get_template(
     Args:
         context: the call's context.
         path: salt:// address.
-        dest: absolute path.
-        template: engine.
+        dest: absolute path of the target file.
+        template: template engine.
         saltenv: environment.
-        makedirs: make missing folders.
-        kwargs: variables of the template; those of `context`, a mapping, win over the others.
+        makedirs: create missing folders.
+        kwargs: variables of the template; those of the mapping `context` have precedence.
 
     Returns:
-        Where the file is; "" when there is no such file.
+        Path of the file; "" if the source does not exist.
 
     Raises:
-        UsageError: `context` is no mapping.
+        UsageError: `context` is not a mapping.
     """
     from catena.renderers.templates import render_file
 
@@ -190,19 +193,19 @@ def get_dir(
     gzip: Any = None,
     **kwargs: Any,
 ) -> List[str]:
-    """Copy a folder of the file server, with its name, below *dest*.
+    """Copy a folder of the file server into the folder *dest*.
 
     Args:
         context: the call's context.
         path: salt:// address of the folder.
-        dest: absolute path of the folder that takes it.
+        dest: absolute path of the folder to copy into.
         saltenv: environment.
-        template: accepted.
-        gzip: accepted.
-        kwargs: accepted.
+        template: accepted and ignored.
+        gzip: accepted and ignored.
+        kwargs: accepted and ignored.
 
     Returns:
-        Paths of the files.
+        Paths of the copied files.
     """
     _is_outside(dest)
     name, environment = _split(path, saltenv, context)
@@ -219,7 +222,7 @@ def get_dir(
 
 @function()
 def get_file_str(context: Context, path: str, saltenv: Optional[str] = None) -> Any:
-    """Return the text of a file of the file server, or of this host; False when there is none."""
+    """Return the text of a file of the file server or of this host; False if it is missing."""
     local = _fetch_any(context, path, saltenv)
     return local.read_text(encoding="utf-8", errors="replace") if local else False
 
@@ -235,19 +238,22 @@ def get_url(
     source_hash: Optional[str] = None,
     **kwargs: Any,
 ) -> Any:
-    """Copy a salt://, file:// or http(s):// address, or a local path, to *dest*.
+    """Copy a file from a salt://, file:// or http(s):// address, or a local path, to *dest*.
 
     Args:
         context: the call's context.
-        path: what to copy.
-        dest: absolute path; "": into the cache; None: return the text.
+        path: address or path of the source.
+        dest: absolute path; "": copy into the cache; None: return the text.
         saltenv: environment.
-        makedirs: make missing folders.
-        source_hash: of an http(s):// file; salt:// content is always checked.
-        kwargs: accepted.
+        makedirs: create missing folders.
+        source_hash: hash of an http(s):// file; salt:// content is always checked.
+        kwargs: accepted and ignored.
+
+    Returns:
+        Path of the copy, or the text; False if the source does not exist.
 
     Raises:
-        UsageError: another scheme.
+        UsageError: the address has another scheme.
     """
     if dest and path.startswith(_SCHEME):
         return _bring(context, path, saltenv, dest, makedirs) or False
@@ -262,11 +268,11 @@ def get_url(
 def _fetch_any(
     context: Context, path: str, saltenv: Optional[str], source_hash: Optional[str] = None
 ) -> Optional[Path]:
-    """Return a local file with what is at an address or path, or None.
+    """Return a local file with the content of an address or path; None if it does not exist.
 
     Raises:
-        UsageError: an address of another kind.
-        CommandExecutionError: a web server does not give it, or it has another hash.
+        UsageError: the address has another scheme.
+        CommandExecutionError: the download failed, or the file has another hash.
     """
     scheme = urlsplit(path).scheme
     if scheme in ("http", "https"):
@@ -291,14 +297,14 @@ def cache_file(
     source_hash: Optional[str] = None,
     **kwargs: Any,
 ) -> Any:
-    """Bring a file into the cache; return its path there, or False when there is none.
+    """Fetch a file into the cache; return its path there, or False if there is no such file.
 
     Args:
         context: the call's context.
-        path: salt:// address, or a local path.
+        path: salt:// address; a local path is returned unchanged.
         saltenv: environment.
-        source_hash: accepted; content is always checked.
-        kwargs: accepted.
+        source_hash: accepted and ignored; content is always checked.
+        kwargs: accepted and ignored.
     """
     if not path.startswith(_SCHEME):
         return path if Path(path).is_file() else False
@@ -308,11 +314,11 @@ def cache_file(
 
 @function()
 def cache_files(context: Context, paths: Any, saltenv: Optional[str] = None) -> List[Any]:
-    """Bring several files into the cache.
+    """Fetch several files into the cache; return the results of cp.cache_file.
 
     Args:
         context: the call's context.
-        paths: list of salt:// addresses, or one text with commas.
+        paths: salt:// addresses: a list, or one text separated by commas.
         saltenv: environment.
     """
     names = paths.split(",") if isinstance(paths, str) else list(paths)
@@ -328,15 +334,16 @@ def cache_dir(
     include_pat: Optional[str] = None,
     exclude_pat: Optional[str] = None,
 ) -> List[str]:
-    """Bring a folder into the cache; return the paths of its files there.
+    """Fetch a folder into the cache; return the paths of its files there.
 
     Args:
         context: the call's context.
         path: salt:// address of the folder.
         saltenv: environment.
-        include_empty: accepted.
-        include_pat: only files whose path matches this glob, or `E@` and a regular expression.
-        exclude_pat: none of these.
+        include_empty: accepted and ignored.
+        include_pat: fetch only files whose path matches this glob, or `E@` and a regular
+            expression.
+        exclude_pat: skip files whose path matches this pattern; same syntax.
     """
     name, environment = _split(path, saltenv, context)
     wanted = []
@@ -361,20 +368,20 @@ def _matches(pattern: str, path: str) -> bool:
 
 @function()
 def cache_master(context: Context, saltenv: Optional[str] = None) -> List[str]:
-    """Bring every file of an environment into the cache."""
+    """Fetch all files of an environment into the cache; return their paths there."""
     return list(cache_dir(context, _SCHEME, saltenv))
 
 
 @function(reads=True)
 def is_cached(context: Context, path: str, saltenv: Optional[str] = None) -> str:
-    """Return the path of a file in the cache, fetched when missing; "" if there is none."""
+    """Return the path of a file in the cache; fetch it if missing. "" if there is no such file."""
     local = _fetch(context, path, saltenv)
     return str(local) if local else ""
 
 
 @function(reads=True)
 def hash_file(context: Context, path: str, saltenv: Optional[str] = None) -> Dict[str, str]:
-    """Return {"hsum", "hash_type"} of a file of the file server or of this host; {} if none."""
+    """Return {"hsum", "hash_type"} of a file server or local file; {} if it does not exist."""
     if not path.startswith(_SCHEME):
         local = Path(path)
         if not local.is_file():
@@ -389,13 +396,13 @@ def hash_file(context: Context, path: str, saltenv: Optional[str] = None) -> Dic
 def stat_file(
     context: Context, path: str, saltenv: Optional[str] = None, octal: bool = True
 ) -> Optional[str]:
-    """Return the mode of a file of the file server ("0644"); None when there is none.
+    """Return the mode of a file of the file server ("0644"); None if there is no such file.
 
     Args:
         context: the call's context.
         path: salt:// address.
         saltenv: environment.
-        octal: accepted; always octal.
+        octal: accepted and ignored; the mode is always octal.
     """
     name, environment = _split(path, saltenv, context)
     entry = context.files.entry(name, environment)
@@ -420,7 +427,7 @@ def list_master_dirs(
 def list_master_symlinks(
     context: Context, saltenv: Optional[str] = None, prefix: str = ""
 ) -> Dict[str, str]:
-    """Return the links of an environment with their targets."""
+    """Return the symbolic links of an environment: path -> target."""
     entries = context.files.entries(saltenv or context.saltenv, prefix)
     return {entry.path: entry.link for entry in entries if entry.link}
 
@@ -438,7 +445,7 @@ def list_states(context: Context, saltenv: Optional[str] = None) -> List[str]:
 
 @function(reads=True)
 def list_minion(context: Context, saltenv: Optional[str] = None) -> List[str]:
-    """Return the paths of all files that this host can have of an environment."""
+    """Return the paths of all files of an environment that this host can fetch; sorted."""
     return list(list_master(context, saltenv))
 
 
@@ -450,7 +457,7 @@ def envs(context: Context) -> List[str]:
 
 @function()
 def cache_local_file(context: Context, path: str) -> str:
-    """Copy a file of this host into the cache; return where it is.
+    """Copy a file of this host into the cache; return the path of the copy.
 
     Raises:
         CommandExecutionError: there is no such file.

@@ -1,4 +1,4 @@
-"""grains.*: read this host's grains, and keep own ones in the static file."""
+"""grains.*: read this host's grains, and change those in its static grains file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def items(context: Context, sanitize: bool = False) -> Dict[str, Any]:
 
     Args:
         context: the call's context.
-        sanitize: hide what identifies the machine.
+        sanitize: replace values that identify the machine by `XXXX`.
     """
     found = plain_copy(context.grains)
     return _sanitized(found) if sanitize else found
@@ -31,12 +31,12 @@ def items(context: Context, sanitize: bool = False) -> Dict[str, Any]:
 
 @function(reads=True)
 def item(context: Context, /, *args: str, **kwargs: Any) -> Dict[str, Any]:
-    """Return the grains of the given names (paths with `:`), by name; "" for unknown ones.
+    """Return several grains: name -> value; "" for an unknown name.
 
     Args:
         context: the call's context.
-        args: names.
-        kwargs: default, delimiter, sanitize.
+        args: names or paths (`ip4_interfaces:eth0:0`).
+        kwargs: `default`, `delimiter` and `sanitize`, as in grains.get and grains.items.
     """
     default, delimiter = kwargs.get("default", _DEFAULT), kwargs.get("delimiter", ":")
     found = {name: traverse(context.grains, name, default, delimiter) for name in args}
@@ -59,9 +59,9 @@ def get(
     Args:
         context: the call's context.
         key: name or path.
-        default: value where there is none.
-        delimiter: between the names of a path.
-        ordered: accepted; mappings always keep their order.
+        default: value to return if the grain does not exist.
+        delimiter: separator of the names in a path.
+        ordered: accepted and ignored; mappings always keep their order.
     """
     return traverse(context.grains, key, default, delimiter)
 
@@ -74,13 +74,13 @@ def ls(context: Context) -> List[str]:
 
 @function(reads=True)
 def has_value(context: Context, key: str) -> bool:
-    """Return whether a grain is there, even with the value None."""
+    """Return whether a grain exists, even if its value is None."""
     return traverse(context.grains, key, MISSING) is not MISSING
 
 
 @function(reads=True)
 def equals(context: Context, key: str, value: Any) -> bool:
-    """Return whether a grain's text is that of *value*."""
+    """Return whether a grain equals *value*; both are compared as text."""
     return str(value) == str(traverse(context.grains, key, ""))
 
 
@@ -103,21 +103,21 @@ def filter_by(
 
     Args:
         context: the call's context.
-        lookup_dict: entries by value of the grain, shell-style patterns allowed.
+        lookup_dict: the table; its keys are values of the grain or shell-style patterns.
         grain: name or path of the grain.
-        merge: laid over the entry that was found.
-        default: key of the entry for a grain that none matches.
-        base: key of an entry that the found one is laid over.
+        merge: mapping that is merged over the entry that matches.
+        default: key of the entry to use if no key matches.
+        base: key of an entry over which the matching one is merged.
 
     Returns:
-        The entry; None where nothing matches and there is no default and no *merge*.
+        The entry; None if no key matches and there is neither a default entry nor *merge*.
     """
     value = traverse(context.grains, grain, None)
     return choose(lookup_dict, value, merge, default, base)
 
 
 def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ...] = ()) -> None:
-    """Write the static file with *changes* laid over it, and collect anew."""
+    """Write *changes* to the static file, delete the grains *removed*, and collect all again."""
     from catena.renderers import yaml
 
     path = context.host.conf_dir / "grains"
@@ -130,7 +130,7 @@ def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ..
     write_durable(path, yaml.dump(kept).encode("utf-8"), mode=0o644)
     fresh = context.host.collect_grains()
     if isinstance(context.grains, dict):
-        # The rest of this job sees them too, as in Salt.
+        # The rest of this job sees the new grains too, as in Salt.
         for name in removed:
             context.grains.pop(name, None)
         context.grains.update(fresh)
@@ -140,12 +140,12 @@ def _change(context: Context, changes: Mapping[str, Any], removed: tuple[str, ..
 def setvals(
     context: Context, grains: Mapping[str, Any], destructive: bool = False
 ) -> Dict[str, Any]:
-    """Keep several grains in the static file.
+    """Set several grains in the static file.
 
     Args:
         context: the call's context.
-        grains: values by name.
-        destructive: with a value of None, remove the grain instead of keeping None.
+        grains: name -> value.
+        destructive: remove a grain whose value is None instead of storing None.
     """
     if not isinstance(grains, AbstractMapping):
         raise UsageError("grains.setvals needs a dictionary")
@@ -156,13 +156,13 @@ def setvals(
 
 @function()
 def setval(context: Context, key: str, val: Any, destructive: bool = False) -> Dict[str, Any]:
-    """Keep one grain in the static file.
+    """Set one grain in the static file.
 
     Args:
         context: the call's context.
-        key: its name (not a path).
-        val: its value.
-        destructive: with None, remove it instead of keeping None.
+        key: name of the grain (not a path).
+        val: the new value.
+        destructive: if *val* is None, remove the grain instead of storing None.
     """
     return dict(setvals(context, {key: val}, destructive))
 
@@ -181,10 +181,10 @@ def set_(
     Args:
         context: the call's context.
         key: name or path.
-        val: its value.
-        force: allow that a value becomes a mapping or list, or the other way round.
-        destructive: with None, remove it.
-        delimiter: between the names of a path.
+        val: the new value.
+        force: allow a mapping or list to replace a plain value, and the reverse.
+        destructive: if *val* is None, remove the grain.
+        delimiter: separator of the names in a path.
 
     Returns:
         {"result", "comment", "changes"}.
@@ -219,9 +219,9 @@ def append(
     Args:
         context: the call's context.
         key: name or path.
-        val: what is added, or a list of such.
-        convert: make a list of a grain that is none.
-        delimiter: between the names of a path.
+        val: the value to add, or a list of values.
+        convert: turn a grain that is not a list into one.
+        delimiter: separator of the names in a path.
     """
     known = traverse(context.grains, key, [], delimiter)
     if not isinstance(known, (list, tuple)):
@@ -242,8 +242,8 @@ def remove(context: Context, key: str, val: Any, delimiter: str = ":") -> Any:
     Args:
         context: the call's context.
         key: name or path.
-        val: what is removed.
-        delimiter: between the names of a path.
+        val: the value to remove.
+        delimiter: separator of the names in a path.
     """
     known = traverse(context.grains, key, [], delimiter)
     if not isinstance(known, (list, tuple)):
@@ -265,12 +265,12 @@ def _store(context: Context, key: str, value: Any, delimiter: str) -> None:
 
 @function()
 def delval(context: Context, key: str, destructive: bool = False) -> Any:
-    """Empty a grain of the static file, or remove it.
+    """Set a grain of the static file to None, or remove it.
 
     Args:
         context: the call's context.
-        key: its name.
-        destructive: remove it; else it stays with the value None.
+        key: name of the grain.
+        destructive: remove the grain instead of setting it to None.
     """
     return set_(context, key, None, force=True, destructive=destructive)
 

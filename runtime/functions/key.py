@@ -1,4 +1,4 @@
-"""Fingerprints, as a host knows them: its own key's and its master's (Salt's `key` module)."""
+"""Fingerprints of this host's key and of its master's key (Salt's `key` module)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catena.core.files import read_limited
 from catena.core.plugins import function
 from catena.transport.keys import KEY_CHARACTERS, fingerprint, load
 
-#: A key and the newline behind it.
+#: Maximum size of a key file in bytes: the key and a line end.
 _LIMIT = KEY_CHARACTERS + 2
 
 
@@ -19,7 +19,7 @@ def finger(context: Context) -> str:
     """Return the fingerprint of this host's key, as `catena key list` shows it on the master.
 
     Raises:
-        NotFoundError: it has no key yet; the daemon makes it at its first start.
+        NotFoundError: the host has no key yet; the daemon creates it at its first start.
     """
     try:
         return load(_folder(context)).fingerprint
@@ -32,7 +32,7 @@ def finger_master(context: Context) -> str:
     """Return the fingerprint of the master's key that this host trusts.
 
     Raises:
-        NotFoundError: it has met no master yet.
+        NotFoundError: this host does not trust a master yet.
     """
     path = _folder(context) / "master.pub"
     try:

@@ -1,4 +1,4 @@
-"""Action chains on this host, under the names and arguments of Uyuni's module."""
+"""Action chains on this host, with the names and arguments of Uyuni's module."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _number(name: str, value: Any) -> int:
 
 
 def _arm(context: Context, chain_id: Any, action_id: Any, at_time: Any) -> bool:
-    """Arm the reboot of an action unless it has happened; return whether a chunk runs at all."""
+    """Arm the reboot of an action that is not final; return whether a chunk is running."""
     host = _chains(context)
     if not host.host.chunk_open:
         return False
@@ -47,9 +47,9 @@ def _arm(context: Context, chain_id: Any, action_id: Any, at_time: Any) -> bool:
 
 @function(queued=True, out="highstate", fails="states", resumable=True)
 def start(context: Context, actionchain_id: int) -> Dict[str, Any]:
-    """Start an action chain: fetch and check all its chunks, run the first one.
+    """Start an action chain: fetch and check all its chunks, then run the first one.
 
-    Started again after a crash it goes on where it was; finished actions do not run again.
+    If the chain is started again after a crash, it continues with the first unfinished action.
 
     Args:
         context: the call's context.
@@ -75,22 +75,23 @@ def next_(
     reboot_required: Optional[bool] = None,
     at_time: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Write the resume file: *chunk* is what goes on after the boundary.
+    """Write the resume file, which names the chunk that runs after the boundary.
 
-    Chains of transactional systems have no state that reboots: this one arms the reboot.
+    Chains of transactional systems have no state that reboots. For them, *reboot_required* makes
+    this function arm the reboot.
 
     Args:
         context: the call's context.
         actionchain_id: number of the chain.
         chunk: number of the next chunk.
-        next_action_id: its first action.
+        next_action_id: first action of the next chunk.
         current_action_id: the reboot's action, with *reboot_required*.
         ssh_extra_filerefs: files that the next chunk needs over SSH, joined by commas.
         reboot_required: reboot at the end of the running chunk.
         at_time: minutes between the chunk's end and the reboot.
 
     Returns:
-        What was written.
+        The content of the resume file.
     """
     if reboot_required:
         _arm(context, actionchain_id, current_action_id, at_time)
@@ -105,7 +106,7 @@ def next_(
 
 @function(reads=True)
 def get_pending_resume(context: Context) -> Dict[str, Any]:
-    """Return what the resume file says and the current boot time; {} when no chain waits."""
+    """Return the content of the resume file and the current boot time; {} if no chain waits."""
     return read_pending(_chains(context).place)
 
 
@@ -113,16 +114,16 @@ def get_pending_resume(context: Context) -> Dict[str, Any]:
 def resume(
     context: Context, actionchain_id: Optional[int] = None, epoch: Optional[int] = None
 ) -> Dict[str, Any]:
-    """Go on with the chain that waits on this host, if its boundary is proven.
+    """Continue the chain that waits on this host, if its reboot or agent upgrade is proven.
 
     Args:
         context: the call's context.
-        actionchain_id: only this chain; by default the one that the resume file names.
+        actionchain_id: only this chain; by default the chain that the resume file names.
         epoch: only this run of the chain; any by default.
 
     Returns:
-        The state results of what ran; {} when no chain waits; {"not_resumed": why, …} with the
-        chain, its run and its state here, when it has to wait longer or is not here.
+        The state results of the next chunk; {} if no chain waits. {"not_resumed": reason, …} with
+        the chain, its run and its state on this host, if it must wait longer or is not here.
     """
     return _chains(context).resume(context, _run(actionchain_id, epoch))
 
@@ -138,9 +139,9 @@ def clean(
 ) -> Dict[str, Any]:
     """Give up the chain that waits on this host and remove its resume file.
 
-    Whatever stands in the file's place is removed: a folder, a pipe, a link (not its target).
-    In a chunk with *reboot_required* it ends a chain of a transactional system whose last action
-    is a reboot: it arms that, and the chunk's end removes the file.
+    A folder, a pipe or a link (not its target) in place of the file is removed too. With
+    *reboot_required* in a running chunk, the function instead arms the reboot that is the last
+    action of a transactional system's chain; the end of the chunk then removes the file.
 
     Args:
         context: the call's context.
@@ -151,7 +152,8 @@ def clean(
         at_time: minutes between the chunk's end and the reboot.
 
     Returns:
-        `runs` names the runs that were given up.
+        {"success", "removed", "runs", "current_boot_time"}; `runs` lists the runs that were given
+        up, `removed` says whether a file was removed.
     """
     if reboot_required and _arm(context, actionchain_id, current_action_id, at_time):
         return {"success": True, "removed": False, "runs": [], "current_boot_time": boot_time()}
@@ -168,10 +170,10 @@ def clean(
 
 
 def _run(actionchain_id: Any, epoch: Any) -> Optional[RunRef]:
-    """Return the run that two arguments name; None: they name none.
+    """Return the run that the arguments name; None if both are None.
 
     Raises:
-        UsageError: one is no number, or there is an epoch without a chain.
+        UsageError: an argument is not a number, or there is an epoch without a chain.
     """
     number = None if epoch is None else _number("epoch", epoch)
     if actionchain_id is None:

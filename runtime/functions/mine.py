@@ -1,7 +1,7 @@
-"""mine.*: values of functions that other minions' templates look up.
+"""mine.*: values of functions that templates of other minions look up.
 
-Here the part of one host: what this minion gives to the mine is computed and kept; without a
-master the mine is that of this minion alone, as in Salt. The master keeps no mine yet.
+This module computes the values of this minion and stores them on this host. Without a master the
+mine holds only this minion's values, as in Salt. The master does not store a mine yet.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, UsageError
-from catena.core.files import write_durable
+from catena.core.files import durable_folder, write_durable
 from catena.core.logs import logger
 from catena.core.plugins import function
 from catena.core.target import Subject, parse
@@ -33,11 +33,11 @@ def _kept(context: Context) -> Dict[str, Any]:
 
 def _keep(context: Context, data: Mapping[str, Any]) -> None:
     text = json.dumps(data, default=str)
-    write_durable(context.host.cache_dir / _FILE, text.encode("utf-8"))
+    write_durable(durable_folder(context.host.cache_dir) / _FILE, text.encode("utf-8"))
 
 
 def _wanted(context: Context) -> Dict[str, Any]:
-    """Return the configured functions: alias -> their arguments; the pillar's win."""
+    """Return the configured functions: alias -> arguments; the pillar has precedence."""
     found: Dict[str, Any] = {}
     for tree in (context.opts, context.pillar):
         given = tree.get("mine_functions") or {}
@@ -68,12 +68,14 @@ def _call_of(alias: str, given: Any) -> Tuple[str, List[Any], Dict[str, Any]]:
 
 @function()
 def update(context: Context, clear: bool = False, mine_functions: Any = None) -> bool:
-    """Compute what this minion gives to the mine; *clear* forgets what it gave before.
+    """Compute this minion's values of the mine and store them.
+
+    A function that fails is logged and keeps its previous value.
 
     Args:
         context: the call's context.
-        clear: forget values of functions that are no longer configured.
-        mine_functions: {alias: arguments} instead of the configured ones.
+        clear: remove all previous values first, also those of functions no longer configured.
+        mine_functions: {alias: arguments} to use instead of the configured functions.
     """
     wanted = mine_functions if isinstance(mine_functions, AbstractMapping) else _wanted(context)
     data = {} if clear else _kept(context)
@@ -89,7 +91,7 @@ def update(context: Context, clear: bool = False, mine_functions: Any = None) ->
 
 @function()
 def send(context: Context, /, name: str, *args: Any, **kwargs: Any) -> bool:
-    """Compute one function's value and give it to the mine under *name*."""
+    """Compute one function's value and store it in the mine under *name*."""
     given = {key: value for key, value in kwargs.items() if not key.startswith("__")}
     fun, more, named = _call_of(name, [given] if given else [])
     data = _kept(context)
@@ -106,14 +108,14 @@ def get(
     tgt_type: str = "glob",
     exclude_minion: bool = False,
 ) -> Dict[str, Any]:
-    """Return minion -> value of a function in the mine; for several functions by function.
+    """Return {minion: value} of a function in the mine; for several, {function: {minion: value}}.
 
     Args:
         context: the call's context.
-        tgt: which minions.
+        tgt: target that selects the minions.
         fun: function or alias, or several (a list, or separated by commas).
-        tgt_type: kind of *tgt*.
-        exclude_minion: leave this minion out.
+        tgt_type: type of the target, such as glob or grain.
+        exclude_minion: skip this minion.
     """
     names = [each.strip() for each in fun.split(",")] if isinstance(fun, str) else list(fun)
     minion = str(context.opts.get("id") or context.grains.get("id", ""))
@@ -133,7 +135,7 @@ def get(
 
 @function()
 def delete(context: Context, fun: str) -> bool:
-    """Take the value of one function out of the mine."""
+    """Remove this minion's value of one function from the mine."""
     data = _kept(context)
     data.pop(fun, None)
     _keep(context, data)
@@ -142,14 +144,14 @@ def delete(context: Context, fun: str) -> bool:
 
 @function()
 def flush(context: Context) -> bool:
-    """Take everything of this minion out of the mine."""
+    """Remove all values of this minion from the mine."""
     _keep(context, {})
     return True
 
 
 @function(reads=True)
 def valid(context: Context) -> Dict[str, Any]:
-    """Return the configured functions, with the arguments they are called with."""
+    """Return the configured functions with their arguments."""
     found: Dict[str, Any] = {}
     for alias, given in _wanted(context).items():
         name, args, kwargs = _call_of(str(alias), given)

@@ -1,8 +1,8 @@
 """pillar.*: read this minion's pillar.
 
-What is printed on a command line is masked (`pillar_mask_output`, recorded case 44): values become
-`**********` where the job itself is a pillar function. A template or another function that calls
-one sees the values.
+Output on a command line is masked (`pillar_mask_output`, recorded case 44): if the job itself is a
+pillar function, its values become `**********`. A template or another function that calls a pillar
+function gets the real values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _is_printed(context: Context) -> bool:
 
 
 def masked(value: Any) -> Any:
-    """Return *value* with every leaf hidden; names, shape and nulls stay."""
+    """Return *value* with every leaf masked; names, structure and nulls stay."""
     if isinstance(value, AbstractMapping):
         return {key: masked(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -34,14 +34,14 @@ def masked(value: Any) -> Any:
 
 
 def _shown(context: Context, value: Any, unmask: Optional[bool]) -> Any:
-    """Return *value*, masked where *unmask* says no, or nothing, and it would be printed."""
+    """Return *value*, masked if *unmask* is False, or None and the value would be printed."""
     if unmask is None:
         unmask = not _is_printed(context)
     return value if unmask else masked(value)
 
 
 class _Partial(Dict[str, Any]):
-    """What of a broken pillar could be compiled, with the faults below `_errors`."""
+    """The part of a broken pillar that could be compiled, with the errors under `_errors`."""
 
     def __init__(self, error: PillarError) -> None:
         super().__init__({**error.pillar, "_errors": list(error.errors)})
@@ -49,10 +49,11 @@ class _Partial(Dict[str, Any]):
 
 
 def _looked_up(pillar: Mapping[str, Any], path: str, default: Any, delimiter: str) -> Any:
-    """Return what is at *path*.
+    """Return the value at *path*, or *default*.
 
     Raises:
-        PillarError: nothing is, and the pillar is broken: the value may be in what is missing.
+        PillarError: there is no value, and the pillar is broken; the part that failed to compile
+            may define the value.
     """
     found = traverse(pillar, path, MISSING, delimiter)
     if found is MISSING and isinstance(pillar, _Partial):
@@ -63,8 +64,10 @@ def _looked_up(pillar: Mapping[str, Any], path: str, default: Any, delimiter: st
 def _held(context: Context, pillarenv: Optional[str] = None) -> Mapping[str, Any]:
     """Return the job's pillar, or that of another environment.
 
-    A command line is shown what of a broken pillar could be compiled; everything else gets the
-    error.
+    If the pillar is broken, a command line gets the part that could be compiled.
+
+    Raises:
+        PillarError: the pillar is broken, and the caller is not a command line.
     """
     try:
         if pillarenv and pillarenv != context.opts.get("pillarenv"):
@@ -94,17 +97,17 @@ def get(
     Args:
         context: the call's context.
         key: name or path.
-        default: value where there is none; "" by default.
-        merge: lay the pillar's value over *default* instead of replacing it.
-        merge_nested_lists: with *merge*, append lists within mappings; None: as
-            `pillar_merge_lists` says.
-        delimiter: between the names of a path.
-        pillarenv: compile the pillar of this environment anew for the answer.
-        saltenv: accepted; the environment of the pillar is *pillarenv*.
-        unmask: show values on a command line; False hides them in templates too.
+        default: value to return if there is none; "" by default.
+        merge: merge the pillar's value over *default* instead of replacing *default*.
+        merge_nested_lists: with *merge*, append to lists within mappings; None: use the setting
+            `pillar_merge_lists`.
+        delimiter: separator of the names in a path.
+        pillarenv: compile the pillar of this environment for the answer.
+        saltenv: accepted and ignored; *pillarenv* selects the environment.
+        unmask: True shows values on a command line; False masks them in templates too.
 
     Raises:
-        NotFoundError: there is none, no default, and `pillar_raise_on_missing` is set.
+        NotFoundError: there is no value and no default, and `pillar_raise_on_missing` is set.
     """
     pillar = _held(context, pillarenv)
     found = _looked_up(pillar, key, MISSING, delimiter)
@@ -123,10 +126,10 @@ def get(
 
 
 def _laid(default: Any, found: Any, lists: bool) -> Any:
-    """Return *found* laid over *default*.
+    """Return *found* merged over *default*.
 
-    A list that is the value itself is appended; one within a mapping only when that is asked for,
-    as in Salt (recorded from the ntp and nginx formulas).
+    If both are lists, *found* is appended. Lists within mappings are appended only with *lists*.
+    Salt does the same (recorded from the ntp and nginx formulas).
     """
     if isinstance(default, AbstractMapping) and isinstance(found, AbstractMapping):
         return laid_over(default, found, lists)
@@ -161,11 +164,11 @@ def filter_by(
 
     Args:
         context: the call's context.
-        lookup_dict: entries by value, shell-style patterns allowed.
+        lookup_dict: the table; its keys are pillar values or shell-style patterns.
         pillar: name or path of the pillar value.
-        merge: laid over the entry that was found.
-        default: key of the entry for a value that none matches.
-        base: key of an entry that the found one is laid over.
+        merge: mapping that is merged over the entry that matches.
+        default: key of the entry to use if no key matches.
+        base: key of an entry over which the matching one is merged.
     """
     found = choose(
         lookup_dict, _looked_up(_held(context), pillar, None, ":"), merge, default, base
@@ -182,15 +185,15 @@ def items(
     saltenv: Optional[str] = None,
     unmask: Optional[bool] = None,
 ) -> Dict[str, Any]:
-    """Return the pillar, compiled anew; with names, those keys only.
+    """Compile the pillar again and return it; with names, return only those keys.
 
     Args:
         context: the call's context.
-        args: names.
-        pillar: laid over the pillar for this answer.
-        pillarenv: the only environment that counts; the configuration's by default.
-        saltenv: accepted; the environment of the pillar is *pillarenv*.
-        unmask: show values on a command line; False hides them in templates too.
+        args: top-level names.
+        pillar: mapping that is merged over the pillar for this answer.
+        pillarenv: the only environment to compile; the configuration's by default.
+        saltenv: accepted and ignored; *pillarenv* selects the environment.
+        unmask: True shows values on a command line; False masks them in templates too.
     """
     if pillar is not None and not isinstance(pillar, AbstractMapping):
         raise UsageError("pillar.items: pillar must be a dictionary")
@@ -206,7 +209,7 @@ def items(
 def _compiled(
     context: Context, override: Optional[Mapping[str, Any]], pillarenv: Optional[str] = None
 ) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """Return the pillar compiled anew, and {"_errors": texts} where files of it have faults."""
+    """Compile the pillar again; return it and {"_errors": texts} ({} if there are no errors)."""
     try:
         if pillarenv:
             return plain_copy(context.host.compile_pillar(override, pillarenv)), {}
@@ -217,18 +220,18 @@ def _compiled(
 
 @function(name="data", reads=True)
 def data(context: Context, /, *args: str, **options: Any) -> Dict[str, Any]:
-    """Return the pillar; arguments as in pillar.items."""
+    """Compile the pillar again and return it; arguments as in pillar.items."""
     return dict(items(context, *args, **options))
 
 
 @function(name="raw", reads=True)
 def raw(context: Context, key: Optional[str] = None, unmask: Optional[bool] = None) -> Any:
-    """Return the pillar of this job as it is in memory; with a name, that key only.
+    """Return this job's pillar from memory; with a name, return only that key.
 
     Args:
         context: the call's context.
-        key: a name at its top.
-        unmask: False hides the values.
+        key: a top-level name.
+        unmask: False masks the values.
     """
     shows = unmask is None or bool(unmask)
     found = _held(context).get(key, {}) if key else plain_copy(_held(context))
@@ -250,11 +253,11 @@ def item(
     Args:
         context: the call's context.
         args: names or paths.
-        default: value where there is none.
-        delimiter: between the names of a path.
-        pillarenv: compile the pillar of this environment anew for the answer.
-        saltenv: accepted; the environment of the pillar is *pillarenv*.
-        unmask: show values on a command line; False hides them in templates too.
+        default: value to return for a name that does not exist.
+        delimiter: separator of the names in a path.
+        pillarenv: compile the pillar of this environment for the answer.
+        saltenv: accepted and ignored; *pillarenv* selects the environment.
+        unmask: True shows values on a command line; False masks them in templates too.
     """
     pillar = _held(context, pillarenv)
     found = {name: _looked_up(pillar, name, default, delimiter) for name in args}
@@ -270,12 +273,12 @@ def keys(
     Args:
         context: the call's context.
         key: name or path of the mapping.
-        delimiter: between the names of a path.
-        unmask: accepted; names are never masked.
+        delimiter: separator of the names in a path.
+        unmask: accepted and ignored; names are never masked.
 
     Raises:
-        NotFoundError: there is nothing at *key*.
-        UsageError: what is there is no mapping.
+        NotFoundError: there is no value at *key*.
+        UsageError: the value at *key* is not a mapping.
     """
     found = _looked_up(_held(context), key, MISSING, delimiter)
     if found is MISSING:
@@ -287,14 +290,14 @@ def keys(
 
 @function(name="ls", reads=True)
 def ls(context: Context, *args: str, pillarenv: Optional[str] = None) -> List[str]:
-    """Return the names at the top of the pillar, compiled anew; with names, those alone."""
+    """Compile the pillar again and return its top-level names; with names, only those."""
     return list(_chosen(context, args, pillarenv))
 
 
 def _chosen(
     context: Context, names: Tuple[str, ...], pillarenv: Optional[str] = None
 ) -> Dict[str, Any]:
-    """Return the pillar compiled anew, or what is at *names* in it; "" where nothing is."""
+    """Compile the pillar again; return it, or the values at *names* ("" for a missing one)."""
     found, errors = _compiled(context, None, pillarenv)
     found.update(errors)
     return {name: traverse(found, name, "") for name in names} if names else found
@@ -302,9 +305,9 @@ def _chosen(
 
 @function(name="obfuscate", reads=True)
 def obfuscate(context: Context, *args: str, pillarenv: Optional[str] = None) -> Dict[str, Any]:
-    """Return the pillar, or what is at some names, with the types of values instead of them.
+    """Return the pillar, or its values at some names, with each value replaced by its type.
 
-    On a command line what is masked has the type of its mask, as in Salt.
+    On a command line a masked value has the type of its mask, as in Salt.
     """
     shows = None if context.opts.get("pillar_mask_output", True) else True
     return dict(_types(_shown(context, _chosen(context, args, pillarenv), shows)))
@@ -320,7 +323,7 @@ def _types(value: Any) -> Any:
 
 @function(name="file_exists", reads=True)
 def file_exists(context: Context, path: str, saltenv: Optional[str] = None) -> bool:
-    """Return whether a file is in the local pillar roots; False where the master has them."""
+    """Return whether a file is in the local pillar roots; False if the master has the roots."""
     from pathlib import Path
 
     roots = context.opts.get("pillar_roots") or {}

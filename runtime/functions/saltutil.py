@@ -1,4 +1,4 @@
-"""saltutil.*: jobs of this host, custom files, refresh."""
+"""saltutil.*: manage this host's jobs, fetch custom files, refresh grains and pillar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catena.core.ids import jid as checked_jid
 from catena.core.plugins import function
 from catena.runtime.custom_files import KINDS
 
-#: What sync_all brings, in Salt's order; each has a function of its own.
+#: Kinds of custom files that sync_all fetches, in Salt's order; each has its own sync function.
 ALL_KINDS = (
     "tops",
     "clouds",
@@ -40,7 +40,7 @@ Names = Union[str, Sequence[str], None]
 
 @function(inline=True)
 def running(context: Context) -> List[Dict[str, Any]]:
-    """Return the jobs that run or wait on this minion."""
+    """Return the jobs that are running or queued on this minion."""
     return context.host.running()
 
 
@@ -55,7 +55,7 @@ def is_running(context: Context, fun: str) -> List[Dict[str, Any]]:
 
 @function(inline=True)
 def find_job(context: Context, jid: str) -> Dict[str, Any]:
-    """Return the running job of an id; {} when it does not run here."""
+    """Return the running job with the given id; {} if it does not run here."""
     for job in context.host.running():
         if str(job.get("jid")) == str(jid):
             return job
@@ -72,7 +72,7 @@ def signal_job(context: Context, jid: str, sig: Union[int, str]) -> str:
         sig: number or name (15, TERM, SIGTERM).
 
     Raises:
-        UsageError: no such signal.
+        UsageError: there is no such signal.
     """
     name = str(sig).upper()
     if not name.isdigit():
@@ -88,19 +88,19 @@ def signal_job(context: Context, jid: str, sig: Union[int, str]) -> str:
 
 @function(inline=True)
 def term_job(context: Context, jid: str) -> str:
-    """Ask a job to end."""
+    """Send SIGTERM to a job's process tree."""
     return signal_job(context, jid, signals.SIGTERM.value)
 
 
 @function(inline=True)
 def kill_job(context: Context, jid: str) -> str:
-    """Kill a job's process tree."""
+    """Send SIGKILL to a job's process tree."""
     return signal_job(context, jid, signals.SIGKILL.value)
 
 
 @function()
 def term_all_jobs(context: Context) -> List[str]:
-    """Ask every other job to end."""
+    """Send SIGTERM to the process trees of all other jobs."""
     own = context.job.jid if context.job else ""
     others = [str(job["jid"]) for job in context.host.running() if str(job.get("jid")) != own]
     return [term_job(context, jid) for jid in others]
@@ -108,7 +108,7 @@ def term_all_jobs(context: Context) -> List[str]:
 
 @function()
 def kill_all_jobs(context: Context) -> List[str]:
-    """Kill every other job."""
+    """Send SIGKILL to the process trees of all other jobs."""
     own = context.job.jid if context.job else ""
     others = [str(job["jid"]) for job in context.host.running() if str(job.get("jid")) != own]
     return [kill_job(context, jid) for jid in others]
@@ -150,16 +150,16 @@ def sync_all(
 
     Args:
         context: the call's context.
-        saltenv: environment, or several separated by commas; the last one wins.
-        refresh: let this minion use them at once.
-        extmod_whitelist: by kind, the names of the files that are wanted.
-        extmod_blacklist: by kind, the names of files that are not wanted.
+        saltenv: environment, or several separated by commas; the last one has precedence.
+        refresh: collect the grains again after custom grains were fetched.
+        extmod_whitelist: kind -> names of the only files to fetch.
+        extmod_blacklist: kind -> names of files to skip.
 
     Returns:
-        Names of new and changed files by kind.
+        Kind -> names of new and changed files.
     """
     only, never = extmod_whitelist or {}, extmod_blacklist or {}
-    # Pillar is compiled where its files are.
+    # Custom pillar modules run where the pillar is compiled: here only without a master.
     alone = context.opts.get("file_client") == "local"
     return {
         kind: _sync(context, kind, saltenv, refresh, only.get(kind), never.get(kind))
@@ -211,11 +211,11 @@ sync_wrapper = _sync_of("wrapper")
 
 @function()
 def refresh_grains(context: Context, /, **kwargs: Any) -> bool:
-    """Collect grains anew; the master learns them.
+    """Collect the grains again and send them to the master.
 
     Args:
         context: the call's context.
-        kwargs: refresh_pillar, clean_pillar_cache: accepted.
+        kwargs: refresh_pillar and clean_pillar_cache are accepted and ignored.
     """
     fresh = context.host.collect_grains()
     if isinstance(context.grains, dict):
@@ -226,15 +226,15 @@ def refresh_grains(context: Context, /, **kwargs: Any) -> bool:
 
 @function()
 def refresh_pillar(context: Context, /, wait: bool = False, timeout: int = 30, **_: Any) -> bool:
-    """Compile the pillar anew and say whether that works.
+    """Compile the pillar to check it; return True, or fail with the pillar's errors.
 
-    Jobs compile it when they first look into it, so there is nothing else to refresh.
+    Each job compiles the pillar on its first use, so there is nothing else to refresh.
 
     Args:
         context: the call's context.
-        wait: accepted; it is always waited for.
-        timeout: accepted.
-        _: clean_cache and the like: accepted.
+        wait: accepted and ignored; the function always waits for the compilation.
+        timeout: accepted and ignored.
+        _: clean_cache and other arguments of Salt are accepted and ignored.
     """
     context.host.compile_pillar({})
     return True
@@ -242,18 +242,18 @@ def refresh_pillar(context: Context, /, wait: bool = False, timeout: int = 30, *
 
 @function()
 def refresh_modules(context: Context, /, **_: Any) -> bool:
-    """Load custom modules anew on their next use."""
+    """Make the next use of each custom module load it again."""
     context.forget_plugins()
     return True
 
 
 @function()
 def clear_cache(context: Context, days: int = -1) -> bool:
-    """Forget fetched files. Chains, journals, jobs and custom modules stay.
+    """Remove fetched files from the cache. Chains, journals, jobs and custom modules stay.
 
     Args:
         context: the call's context.
-        days: only files that were not used for so many days; -1: all.
+        days: remove only files unused for this number of days; -1: remove all.
     """
     import shutil
     import time

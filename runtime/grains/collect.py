@@ -1,6 +1,6 @@
 """All grains of this host: collected, custom, from the static file, configured.
 
-Later ones win: collected < custom `_grains` < the static file `<conf_dir>/grains` < config.
+Order of precedence: collected < custom `_grains` < the static file `<conf_dir>/grains` < config.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ STATIC_LIMIT = 4 * 1024 * 1024
 
 @dataclass(frozen=True)
 class GrainSources:
-    """Where the grains of a host come from."""
+    """Sources of a host's grains."""
 
     id: str
     machine_id: str
     #: YAML; may be missing.
     static_file: Path
-    #: `grains:` of the configuration; wins over everything.
+    #: `grains:` of the configuration, with the highest precedence.
     configured: Mapping[str, Any] = field(default_factory=dict)
     #: Folder of custom _grains; may be missing.
     custom: Path = Path("/nonexistent")
-    #: What custom grains see as `__opts__`, beside id and grains.
+    #: `__opts__` of custom grains, in addition to id and grains.
     options: Mapping[str, Any] = field(default_factory=dict)
-    #: Root of the file system that is looked at; for tests and images.
+    #: Root of the examined file system; for tests and images.
     root: Path = Path("/")
 
 
 def collect(sources: GrainSources) -> Dict[str, Any]:
-    """Return all grains of a host, collected now, under Salt's names."""
+    """Collect all grains of a host now, and return them under Salt's names."""
     grains: Dict[str, Any] = {"id": sources.id}
     for part in (release.collect, facts.collect, net.collect):
         grains.update(part(sources.root))
@@ -54,7 +54,7 @@ def collect(sources: GrainSources) -> Dict[str, Any]:
 
 
 def static_grains(path: Path) -> Dict[str, Any]:
-    """Return what the static grains file says; {} when it is missing, empty or broken (logged)."""
+    """Return the static grains; {} if the file is missing, empty or invalid (which is logged)."""
     try:
         text = read_limited(path, STATIC_LIMIT)
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def static_grains(path: Path) -> Dict[str, Any]:
     try:
         found = yaml.load(text.decode("utf-8"), str(path))
     except Exception as error:  # noqa: BLE001 - a person's file; the host must come up without it
-        log.error("static grains can't be read: %s", error)
+        log.error("cannot read static grains: %s", error)
         return {}
     if not isinstance(found, dict):
         log.error("static grains %s: not a mapping", path)

@@ -1,4 +1,4 @@
-"""Custom `_grains` of the file roots: every public function of every file gives a mapping."""
+"""Custom `_grains` of the file roots: every public function of a file returns a mapping."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = logger(__name__)
 def custom_grains(
     folder: Path, grains: Mapping[str, Any], options: Mapping[str, Any] = MappingProxyType({})
 ) -> Dict[str, Any]:
-    """Return what the custom grains files in *folder* give, in the order of their names.
+    """Return the grains of the custom files in *folder*, which run in the order of their names.
 
     Args:
-        folder: where `saltutil.sync_grains` put them; may be missing.
-        grains: what is known so far; handed to functions with a parameter `grains`.
+        folder: where `saltutil.sync_grains` stores them; may be missing.
+        grains: the grains so far; passed to functions with a parameter `grains`.
         options: the minion's, for `__opts__`.
 
-    A file that fails is logged and gives nothing.
+    A file that fails is logged and contributes nothing.
     """
     found: Dict[str, Any] = {}
     if not folder.is_dir():
@@ -62,7 +62,7 @@ def _load(path: Path, options: Mapping[str, Any]) -> Optional[ModuleType]:
         refused = said is False or (isinstance(said, tuple) and not said[0])
         return None if refused else module
     except (Exception, SystemExit) as error:
-        log.error("custom grains can't be loaded: %s", told(error, file_name(name)))
+        log.error("cannot load custom grains: %s", told(error, file_name(name)))
         log.debug("%s", path, exc_info=True)
         return None
     finally:
@@ -78,6 +78,6 @@ def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[st
         log.debug("%s", path, exc_info=True)
         return {}
     if value and not isinstance(value, dict):
-        log.error("custom grain %s of %s gave no mapping", function.__name__, path)
+        log.error("custom grain %s of %s returned no mapping", function.__name__, path)
         return {}
     return dict(value or {})

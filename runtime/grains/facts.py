@@ -1,4 +1,4 @@
-"""Facts of machine, process and user: read from files, never by running a program."""
+"""Grains of machine, process and user, read from files without running a program."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import catena
 from catena.core.patterns import lazy_pattern
 from catena.runtime.grains.release import split_parameters
 
-#: The release of Salt whose behaviour trees may count on (`cases/`); they compare with it.
+#: Release of Salt whose behaviour is provided (`cases/`); files of a tree compare with it.
 SALT_RELEASE = (3008, 5)
 
-#: Python's short name of itself -> the one that Salt gives (platform.python_implementation()).
+#: Name of Python's implementation -> its name in Salt (platform.python_implementation()).
 _IMPLEMENTATIONS = {"cpython": "CPython", "pypy": "PyPy"}
 _SYSTEMD_LIBRARY = lazy_pattern(r"libsystemd-shared-([0-9]+)[^/]*\.so")
 #: Text in the DMI vendor or product -> Salt's `virtual`.
@@ -38,7 +38,7 @@ _HYPERVISORS = (
     ("Xen", "xen"),
     ("Virtual Machine", "VirtualPC"),
 )
-#: Names by which containers introduce themselves -> Salt's `virtual_subtype`.
+#: Name of a container system -> Salt's `virtual_subtype`.
 _CONTAINERS = {
     "docker": "Docker",
     "podman": "Podman",
@@ -66,7 +66,7 @@ def collect(root: Path) -> Dict[str, Any]:
 
 
 def server_id(minion: str) -> int:
-    """Return a number below 2**31 that follows from the minion's id."""
+    """Return a number below 2**31 derived from the minion's id."""
     return zlib.crc32(minion.encode("utf-8")) % (1 << 31)
 
 

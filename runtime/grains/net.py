@@ -1,16 +1,16 @@
-"""Addresses and names of this host, from the kernel and from files: nothing waits for DNS."""
+"""Addresses and names of this host, from the kernel and from files; it never waits for DNS."""
 
 from __future__ import annotations
 
-# What is below `socket`, which wraps the kernel's numbers in enumerations: a twentieth of a short
-# command, for names that these few calls don't need.
+# The C module below `socket`, which wraps the kernel's numbers in enumerations. That takes a
+# twentieth of a short command's time and is not needed here.
 import _socket as socket
 import os
 import struct
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-#: rtnetlink(7): numbers of the one request that is made here.
+#: rtnetlink(7): constants of the only request made here.
 _RTM_GETADDR = 22
 _RTM_NEWADDR = 20
 _NLMSG_ERROR = 2
@@ -51,7 +51,7 @@ def _sorted(found: Addresses, family: int) -> List[str]:
 
 
 def addresses() -> Addresses:
-    """Return the addresses of each interface, as the kernel lists them; {} where it won't."""
+    """Return the addresses of each interface as listed by the kernel; {} on an error."""
     try:
         link = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     except OSError:
@@ -71,7 +71,7 @@ def addresses() -> Addresses:
 
 
 def _take(data: bytes, found: Addresses) -> bool:
-    """Add the addresses of one datagram to *found*; return whether it was the last."""
+    """Add the addresses in one datagram to *found*; return whether it was the last one."""
     while len(data) >= _HEADER.size:
         length, kind, _, _, _ = _HEADER.unpack_from(data)
         if kind in (_NLMSG_DONE, _NLMSG_ERROR) or length < _HEADER.size:
@@ -96,14 +96,14 @@ def _parse(body: bytes) -> Tuple[str, str]:
             break
         values[kind] = rest[_ATTRIBUTE.size : length]
         rest = rest[(length + 3) & ~3 :]
-    # On a point-to-point link ADDRESS is the other end, LOCAL is ours.
+    # On a point-to-point link ADDRESS is the peer's address and LOCAL this host's.
     raw = values.get(_IFA_LOCAL) or values.get(_IFA_ADDRESS)
     if not raw:
         return "", ""
     try:
         return socket.if_indextoname(index), socket.inet_ntop(family, raw)
     except OSError:
-        return "", ""  # the interface went away meanwhile
+        return "", ""  # the interface has disappeared meanwhile
 
 
 def _hardware(root: Path, names: List[str]) -> Dict[str, str]:
@@ -132,7 +132,7 @@ def _names(root: Path) -> Dict[str, Any]:
 
 
 def full_name(local: str, hosts: str) -> str:
-    """Return the full name of a host by its own name and the text of /etc/hosts; no DNS."""
+    """Return the full name of a host from its own name and the text of /etc/hosts; no DNS."""
     if "." in local:
         return local
     for _, names in _hosts(hosts):

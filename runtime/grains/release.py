@@ -38,7 +38,7 @@ _BY_ID: Dict[str, tuple[str, str]] = {
     "void": ("Void", "Void"),
 }
 _SUSE_IDS = ("opensuse", "sles", "sled", "sle-micro", "sl-micro", "suse")
-#: ID_LIKE -> os_family, for systems that the table above does not name.
+#: ID_LIKE -> os_family, for systems that are not in the table above.
 _LIKE = {
     "debian": "Debian",
     "ubuntu": "Debian",
@@ -48,7 +48,7 @@ _LIKE = {
     "suse": "Suse",
     "arch": "Arch",
 }
-#: What dpkg calls the machine types of the kernel.
+#: The kernel's machine types -> dpkg's names.
 _DPKG_ARCH = {
     "x86_64": "amd64",
     "aarch64": "arm64",
@@ -64,7 +64,7 @@ _RELEASE_NUMBER = lazy_pattern(r"release\s+([0-9][0-9.]*)")
 
 @dataclass(frozen=True)
 class _Release:
-    """An os-release file, and the root it was read in."""
+    """An os-release file, and the root in which it was read."""
 
     root: Path
     fields: Dict[str, str]
@@ -74,7 +74,7 @@ class _Release:
 
 
 def collect(root: Path) -> Dict[str, Any]:
-    """Return the grains that say which system is installed below *root*."""
+    """Return the grains about the operating system installed below *root*."""
     release = _Release(root, _read_fields(root))
     uname = os.uname()
     name, family = _name(release)
@@ -112,7 +112,7 @@ def _read_fields(root: Path) -> Dict[str, str]:
 
 
 def read_assignments(path: Path) -> Dict[str, str]:
-    """Return the NAME=value lines of a file such as os-release; {} when it can't be read."""
+    """Return the NAME=value lines of a file such as os-release; {} if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

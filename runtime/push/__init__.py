@@ -1,1 +1,1 @@
-"""The part of the runtime that SSH ships to a host, and its protocol with the master."""
+"""The part of the runtime that is copied to a host over SSH, and its protocol with the master."""

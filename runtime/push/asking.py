@@ -1,13 +1,14 @@
-"""What a run on a host asks of the master while it goes on, and how it asks.
+"""Requests of a run on a host to the master, and their answers.
 
-A host that SSH alone reaches has no template engines and no file roots. What its run needs is
-sent ahead (`PushedJob`): the files that its states name, and templates that give the same text
-whenever they are rendered. The rest is asked for when its turn comes: templates that look at what
-earlier states made, states inside states, fresh pillar, files that nobody could foresee. While
-nobody is connected the run waits at such a question; it never guesses.
+A host that is reached only by SSH has no template engines and no file roots. What its run needs is
+sent ahead (`PushedJob`): the files that its states name, and templates whose text does not depend
+on the time of rendering. The rest is requested when it is needed: templates that read what earlier
+states made, states inside states, fresh pillar, unforeseen files. While no master is connected,
+the run waits for the answer.
 
 The runner writes a step of kind "ask" (number, kind, data: `values.pack` of a record of this
-module) into its journal and waits until `supply` has brought the number's answer: a `Reply`.
+module) into its journal. It then waits until `supply` has brought the answer with that number, a
+`MasterReply`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from catena.renderers.source import Rendered, Source, SourceError
 from catena.runtime.push import values
 from catena.runtime.push.files import ShippedFiles
 
-#: What a fault of the master is raised as here; anything else is a RenderError.
+#: Classes in which errors of the master are raised here; any other becomes a RenderError.
 _ERRORS: Mapping[str, Type[CatenaError]] = {
     one.__name__: one
     for one in (CommandExecutionError, LimitError, NotFoundError, RenderError, UsageError)
@@ -50,7 +51,7 @@ class View:
 
     saltenv: str = "base"
     test: bool = False
-    #: None: those of the run. Mappings, with keys of any kind.
+    #: None: those of the run. Mappings with keys of any type.
     grains: Any = None
     pillar: Any = None
     #: Options that differ.
@@ -79,17 +80,17 @@ class AskData:
 
 @dataclass(frozen=True)
 class AskFile:
-    """A file of the roots; the answer is its FileEntry (its part was put) or None."""
+    """Requests a file of the roots; the answer is its FileEntry (whose part was put) or None."""
 
     path: str
     saltenv: str = "base"
-    #: Whether the content is wanted.
+    #: Whether the content is needed.
     content: bool = True
 
 
 @dataclass(frozen=True)
 class AskFolder:
-    """What lies below a path of the roots; the answer is [entries, folders], without contents."""
+    """Requests a listing below a path; the answer is [entries, folders], without contents."""
 
     prefix: str
     saltenv: str = "base"
@@ -102,9 +103,9 @@ class AskEnvironments:
 
 @dataclass(frozen=True)
 class AskPillar:
-    """Fresh pillar; the answer is [pillar, errors]."""
+    """Requests fresh pillar; the answer is [pillar, errors]."""
 
-    #: A mapping, with keys of any kind.
+    #: A mapping with keys of any type.
     override: Any = field(default_factory=dict)
     pillarenv: str = ""
 
@@ -123,7 +124,7 @@ _NAMES: Mapping[Type[Any], str] = {record: kind for kind, record in KINDS.items(
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a question has no answer: an error of the master, as its fields."""
+    """The error that prevented an answer, as its fields."""
 
     kind: str
     text: str
@@ -136,7 +137,7 @@ class Refusal:
 
     @classmethod
     def of(cls, error: CatenaError) -> Refusal:
-        """Return *error* as it travels."""
+        """Return *error* in the form in which it is sent."""
         kind = type(error).__name__
         if isinstance(error, SourceError):
             place = SourceLine(error.place.file, error.place.line)
@@ -145,7 +146,7 @@ class Refusal:
         return cls(kind, str(error))
 
     def error(self) -> CatenaError:
-        """Return the error, of the class that it had."""
+        """Return the error in its original class."""
         if self.place is not None:
             found = getattr(sources, self.kind, SourceError)
             known = isinstance(found, type) and issubclass(found, SourceError)
@@ -155,7 +156,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Reply:
+class MasterReply:
     """The answer to one question."""
 
     value: Any = None
@@ -179,35 +180,35 @@ def unpacked(kind: str, data: Any) -> Any:
     return decode(KINDS[kind], values.unpack(data), kind)
 
 
-def pack_reply(reply: Reply) -> bytes:
+def pack_reply(reply: MasterReply) -> bytes:
     """Return the blob of a `supply`."""
     return values.dumps(reply)
 
 
-def unpack_reply(blob: bytes) -> Reply:
+def unpack_reply(blob: bytes) -> MasterReply:
     """Return what `pack_reply` was given.
 
     Raises:
         RecordError: it is no such document.
     """
-    return decode(Reply, values.loads(blob), "reply")
+    return decode(MasterReply, values.loads(blob), "reply")
 
 
 def key_of(question: Any) -> str:
-    """Return what a question is known by: SHA-256 of all that its answer may depend on."""
+    """Return the identity of a question: SHA-256 of everything that its answer may depend on."""
     text = json.dumps(packed(question), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def timeless_key(question: AskText) -> str:
-    """Return the key of a template that calls nothing of its host: test mode is all the same."""
+    """Return the key of a template without calls to its host, so test mode does not matter."""
     return key_of(replace(question, view=replace(question.view, test=False)))
 
 
-class Ask(Protocol):
-    """Asks the master one thing and waits; the runner's."""
+class AskMaster(Protocol):
+    """Sends one question to the master and waits for the answer; implemented by the runner."""
 
-    def __call__(self, question: Any) -> Reply:
+    def __call__(self, question: Any) -> MasterReply:
         """Return the answer to a record of this module.
 
         Raises:
@@ -216,11 +217,11 @@ class Ask(Protocol):
 
 
 class NeedsMasterError(CatenaError):
-    """Only a run can ask the master: a call on the channel can't; the master makes it a run."""
+    """A call on the channel cannot ask the master; the master must start a run instead."""
 
 
-def refused(question: Any) -> Reply:
-    """Ask nobody: an `Ask` for calls on the channel.
+def refused(question: Any) -> MasterReply:
+    """Refuse to ask: an `AskMaster` for calls on the channel.
 
     Raises:
         NeedsMasterError: always.
@@ -228,8 +229,8 @@ def refused(question: Any) -> Reply:
     raise NeedsMasterError()
 
 
-def asked(ask: Ask, question: Any) -> Any:
-    """Return the value of the answer; raise the error that it is."""
+def asked(ask: AskMaster, question: Any) -> Any:
+    """Return the value of the answer, or raise its error."""
     reply = ask(question)
     if reply.refusal is not None:
         raise reply.refusal.error()
@@ -237,16 +238,16 @@ def asked(ask: Ask, question: Any) -> Any:
 
 
 class AskedRendering:
-    """Renders by what was sent ahead, else by asking (`core.context.Rendering`).
+    """Renders with templates that were sent ahead, or by asking (`core.context.Rendering`).
 
     Args:
         ask: asks the master.
-        run: the context that the run began with, as the master knows it.
-        rendered: key of a question -> its text, of templates sent ahead.
+        run: the context at the run's beginning, as the master knows it.
+        rendered: key of a question -> text of a template that was sent ahead.
     """
 
     def __init__(
-        self, ask: Ask, run: Callable[[], Context], rendered: Callable[[str], Optional[str]]
+        self, ask: AskMaster, run: Callable[[], Context], rendered: Callable[[str], Optional[str]]
     ) -> None:
         self._ask = ask
         self._run = run
@@ -270,7 +271,7 @@ class AskedRendering:
 
 
 def view_of(context: Context, run: Context) -> View:
-    """Return how *context* differs from *run*, which both sides know."""
+    """Return the differences of *context* from *run*, which both sides know."""
     opts = {}
     if context.opts is not run.opts:
         base = run.opts
@@ -285,15 +286,15 @@ def view_of(context: Context, run: Context) -> View:
 
 
 class AskedFiles:
-    """Files that came with the run, else by asking (`core.context.FileClient`).
+    """Files that were sent with the run, or are requested (`core.context.FileClient`).
 
     Args:
-        sent: what came with the run.
+        sent: the files that were sent with the run.
         ask: asks the master.
         parts: the contents.
     """
 
-    def __init__(self, sent: ShippedFiles, ask: Ask, parts: ContentStore) -> None:
+    def __init__(self, sent: ShippedFiles, ask: AskMaster, parts: ContentStore) -> None:
         self._sent = sent
         self._ask = ask
         self._parts = parts

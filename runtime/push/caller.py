@@ -1,8 +1,8 @@
-"""Calls of functions for the master while it compiles, in a process beside the serving one.
+"""Function calls for the master while it compiles, in a process beside the serving one.
 
-A function may hang, end its process, print, or crash the interpreter: none of that may touch the
-channel. The process keeps what functions keep (`__context__`, loaded modules) from call to call;
-one that takes too long is killed with all that it started, and the next call gets a new process.
+A function may hang, end its process, print, or crash the interpreter, which must not affect the
+channel. The process keeps the functions' state (`__context__`, loaded modules) between calls. If a
+call takes too long, the process is killed with its descendants, and the next call gets a new one.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from catena.core.errors import CatenaError
 from catena.core.frozen import replace
 from catena.runtime import processes
 from catena.runtime.boot import boot_time
-from catena.runtime.host import LocalHost, Place
+from catena.runtime.host import AgentHome, LocalHost
 from catena.runtime.push import asking, protocol
 from catena.runtime.push.files import ShippedFiles
 from catena.runtime.push.host import sync_custom
 from catena.runtime.push.host_folder import Room, trouble_of
 from catena.runtime.push.outcome import boot_id
-from catena.runtime.push.protocol import TargetError, Trouble
+from catena.runtime.push.protocol import ProgramError, Trouble
 from catena.runtime.results import plain
-from catena.runtime.session import Session, session_on
+from catena.runtime.session import JobSession, session_on
 from catena.transport.framing import FrameReader, frame
 
-#: prctl(2): told when the serving process is gone.
+#: prctl(2): signal to receive when the serving process ends.
 _PR_SET_PDEATHSIG = 1
-#: Of one message between the two processes.
+#: Maximum bytes of one message between the two processes.
 _LIMIT = 128 * 1024 * 1024
 _OPEN_SECONDS = 120.0
 
 
-class Caller:
+class CallProcess:
     """The serving process's side.
 
     Args:
@@ -57,7 +57,7 @@ class Caller:
         self._pid = 0
         self._socket: Optional[socket.socket] = None
         self._reader = FrameReader(_LIMIT)
-        #: What a new process has to be told first.
+        #: Message with which a new process must begin.
         self._opened: Optional[protocol.Open] = None
         self._pillar: Optional[protocol.Pillar] = None
 
@@ -65,7 +65,7 @@ class Caller:
         """Return the answer to an Open, Pillar, Call or Known.
 
         Raises:
-            TargetError: there is none.
+            ProgramError: there is none.
             ChannelEndedError: the channel ended meanwhile; the call is dead.
         """
         if isinstance(question, protocol.Open):
@@ -74,7 +74,7 @@ class Caller:
                 self._opened = question
             return reply
         if self._opened is None:
-            raise TargetError(Trouble.refused, "nobody said yet who this host is: open")
+            raise ProgramError(Trouble.refused, "nobody said yet who this host is: open")
         if self._pid == 0:
             self._ask(replace(self._opened, grains=True), _OPEN_SECONDS)
             if self._pillar is not None and not isinstance(question, protocol.Pillar):
@@ -85,7 +85,7 @@ class Caller:
         return self._ask(question, seconds or _OPEN_SECONDS)
 
     def close(self) -> None:
-        """Kill the process with all that it started."""
+        """Kill the process with its descendants."""
         if self._pid:
             found = processes.reference(self._pid, boot_id())
             if found is not None:
@@ -106,12 +106,12 @@ class Caller:
             self._socket.sendall(frame(data, _LIMIT))
         except OSError:
             self.close()
-            raise TargetError(Trouble.died, "the process of calls had ended") from None
+            raise ProgramError(Trouble.died, "the process of calls had ended") from None
         message = self._await(seconds)
         return protocol.answered(question, message)
 
     def _await(self, seconds: float) -> Dict[str, Any]:
-        """Return the answer of the process, while the channel is watched."""
+        """Return the answer of the process; watch the channel meanwhile."""
         assert self._socket is not None
         ends = time.monotonic() + seconds
         watched = [self._socket.fileno(), self._watch]
@@ -119,7 +119,9 @@ class Caller:
             left = ends - time.monotonic()
             if left <= 0:
                 self.close()
-                raise TargetError(Trouble.deadline, f"killed: no answer after {seconds:g} seconds")
+                raise ProgramError(
+                    Trouble.deadline, f"killed: no answer after {seconds:g} seconds"
+                )
             ready, _, _ = select.select(watched, (), (), left)
             if self._watch in ready and not self._hear():
                 self.close()
@@ -128,7 +130,9 @@ class Caller:
                 data = self._socket.recv(1 << 20)
                 if not data:
                     self.close()
-                    raise TargetError(Trouble.died, "the process of the call ended without answer")
+                    raise ProgramError(
+                        Trouble.died, "the process of the call ended without answer"
+                    )
                 for whole in self._reader.feed(data):
                     found: Dict[str, Any] = json.loads(whole)
                     return found
@@ -150,7 +154,7 @@ class ChannelEndedError(CatenaError):
 
 
 def _become(room: Room, link: socket.socket, parent: int) -> None:
-    """Be the process of calls."""
+    """Run as the process of calls."""
     code = 1
     try:
         os.setsid()
@@ -165,14 +169,14 @@ def _become(room: Room, link: socket.socket, parent: int) -> None:
             if number > 2 and number != link.fileno():
                 with contextlib.suppress(OSError):
                     os.close(number)
-        _serve(Callee(room), link)
+        _serve(CallServer(room), link)
         code = 0
     finally:
         os._exit(code)
 
 
 def _die_with(parent: int) -> None:
-    """End, with all that was started here, when the serving process is gone."""
+    """End this process and its descendants when the serving process ends."""
 
     def end(number: int, stack: Any) -> None:
         for pid in processes.descendants(os.getpid()):
@@ -186,7 +190,7 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _serve(callee: Callee, link: socket.socket) -> None:
+def _serve(callee: CallServer, link: socket.socket) -> None:
     reader = FrameReader(_LIMIT)
     while True:
         data = link.recv(1 << 20)
@@ -204,7 +208,7 @@ class CallHost(LocalHost):
     """The host of a call on the channel."""
 
     def __init__(
-        self, place: Place, files: FileClient, pillar: Optional[Mapping[str, Any]]
+        self, place: AgentHome, files: FileClient, pillar: Optional[Mapping[str, Any]]
     ) -> None:
         def given(*_: Any) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
             if pillar is None:
@@ -224,8 +228,8 @@ class CallHost(LocalHost):
         raise asking.NeedsMasterError()
 
 
-def _session(host: CallHost) -> Session:
-    """Return the session of calls, in which whatever needs the master says so."""
+def _session(host: CallHost) -> JobSession:
+    """Return the session of calls, which raises an error if a call needs the master."""
 
     def began() -> Context:
         return made.context
@@ -234,13 +238,13 @@ def _session(host: CallHost) -> Session:
     return made
 
 
-class Callee:
+class CallServer:
     """The calling process's side: one host, one session, many calls."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
         self._host: Optional[CallHost] = None
-        self._session: Optional[Session] = None
+        self._session: Optional[JobSession] = None
 
     def answer(self, question: Any) -> Any:
         """Return the answer to a question.
@@ -251,7 +255,7 @@ class Callee:
         if isinstance(question, protocol.Open):
             return self._open(question)
         if self._host is None or self._session is None:
-            raise TargetError(Trouble.refused, "nobody said yet who this host is: open")
+            raise ProgramError(Trouble.refused, "nobody said yet who this host is: open")
         if isinstance(question, protocol.Pillar):
             self._host = CallHost(self._host.place, self._host.files, question.pillar)
             self._session = _session(self._host)
@@ -282,7 +286,7 @@ class Callee:
         return protocol.KnownNames(tuple(name for name in question.names if name in registry))
 
     def _call(self, question: protocol.Call, context: Context) -> protocol.Called:
-        # A template calls while its run is compiled: what it starts stays in that test mode.
+        # A template calls while its run is compiled; what it runs stays in that run's test mode.
         changes: Dict[str, Any] = {"test": True, "in_run": True} if question.test else {}
         if question.saltenv:
             changes["saltenv"] = question.saltenv
@@ -307,7 +311,7 @@ def _boot_of(host: CallHost) -> str:
 
 
 def _data(value: Any) -> Any:
-    """Return *value* as it may travel: what only its own process understands, as plain data."""
+    """Return *value* as plain data that can be sent to another process."""
     if isinstance(value, (list, tuple, dict, str, bytes, int, float, type(None))):
         return value
     return plain(value)

@@ -1,4 +1,4 @@
-"""The host that a function finds itself on in a run over SSH: nobody may be connected."""
+"""The host of a function in a run over SSH, perhaps without a connection to the master."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.clock import Clock, SystemClock
-from catena.core.context import Context, FileClient
+from catena.core.context import Context, FileClient, OutputTap
 from catena.core.dry_run import unguarded
 from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.files import no_room
 from catena.core.frozen import replace
 from catena.runtime.custom_files import KINDS
-from catena.runtime.host import LocalHost, Place
+from catena.runtime.host import AgentHome, LocalHost
 from catena.runtime.push import asking
 from catena.runtime.push.files import PartMissingError, ShippedFiles
 from catena.runtime.push.host_folder import Room
 from catena.runtime.push.protocol import PushedJob
 from catena.runtime.push.runs import RunFolder, StepWriter
-from catena.runtime.session import Session, session_on
+from catena.runtime.session import JobSession, session_on
 
-#: How often a run looks whether its question was answered.
+#: Seconds between checks for the answer to a run's question.
 _LOOK_SECONDS = 0.02
 
 
@@ -28,8 +28,8 @@ class CalledOffError(CommandExecutionError):
     """The run was cancelled while it waited for the master."""
 
 
-class Journal:
-    """What a run tells and asks, in its folder, which is the agent's own: in test mode too.
+class RunJournal:
+    """Reports and questions of a run, in its folder, which may be written in test mode, too.
 
     Args:
         run: the run.
@@ -42,7 +42,7 @@ class Journal:
 
     @unguarded()
     def add(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Add a step. On a full disk steps are left out: the result has all that they say."""
+        """Add a step. On a full disk steps are dropped, since the result contains everything."""
         try:
             self._writer.add(kind, dict(data))
         except OSError as error:
@@ -50,12 +50,12 @@ class Journal:
                 raise
 
     @unguarded()
-    def ask(self, question: Any) -> asking.Reply:
-        """Return the master's answer to a record of `runtime.push.asking`; wait until it is here.
+    def ask(self, question: Any) -> asking.MasterReply:
+        """Write a question, a record of `runtime.push.asking`, and wait for the master's answer.
 
         Raises:
             CalledOffError: the run was cancelled.
-            OSError: the question can't be written.
+            OSError: the question cannot be written.
         """
         kind, data = asking.packed(question)
         number = self._writer.add("ask", {"kind": kind, "data": data}, "number")
@@ -76,26 +76,30 @@ class PushedHost(LocalHost):
         files: those of the run.
         journal: takes steps, events and questions.
         pillar: what the run begins with; None: asked for when it is looked at.
+        clock: the time.
+        output_bytes: of commands' output that the journal takes; 0: none.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: AgentHome,
         files: FileClient,
-        journal: Journal,
+        journal: RunJournal,
         pillar: Optional[Mapping[str, Any]],
         clock: Optional[Clock] = None,
+        output_bytes: int = 0,
     ) -> None:
         def given(*_: Any) -> Tuple[Dict[str, Any], Tuple[str, ...]]:
             return (dict(pillar), ()) if pillar is not None else self._asked({}, "")
 
         super().__init__(place, files, given, journal.add, clock)
         self._journal = journal
+        self._output_left = output_bytes
 
     def compile_pillar(
         self, override: Optional[Mapping[str, Any]] = None, pillarenv: str = ""
     ) -> Dict[str, Any]:
-        """Return fresh pillar from the master, who is asked and waited for.
+        """Return fresh pillar, requested from the master.
 
         Raises:
             PillarError: a pillar file has errors.
@@ -112,13 +116,24 @@ class PushedHost(LocalHost):
         pillar, errors = asking.asked(self._journal.ask, question)
         return dict(pillar), tuple(str(error) for error in errors)
 
+    def listen(self) -> Optional[OutputTap]:
+        """Return what writes the next command's output to the journal while it runs."""
+        return self._tap(self._print) if self._output_left > 0 else None
+
+    def _print(self, at: int, size: int, stream: str, text: str) -> bool:
+        # The chunk that exceeds the limit is written, so that the master notes the excess.
+        if self._output_left > 0:
+            self._output_left -= size
+            self._journal.add("output", {"at": at, "size": size, "stream": stream, "text": text})
+        return True
+
     def fire(self, tag: str, data: Mapping[str, Any]) -> bool:
-        """Leave an event for the master, who fires it when it reads the journal."""
+        """Write an event into the journal, from which the master fires it."""
         self._journal.add("event", {"tag": tag, "data": dict(data)})
         return True
 
 
-def session_of(room: Room, run: RunFolder, job: PushedJob) -> Session:
+def session_of(room: Room, run: RunFolder, job: PushedJob) -> JobSession:
     """Return the session of a run; its custom files are made what the job says.
 
     Raises:
@@ -126,7 +141,7 @@ def session_of(room: Room, run: RunFolder, job: PushedJob) -> Session:
         OSError: the room can't be written.
     """
     clock = SystemClock()
-    journal = Journal(run, clock)
+    journal = RunJournal(run, clock)
     sent = ShippedFiles(job.files, room.parts)
 
     def rendered(key: str) -> Optional[str]:
@@ -144,15 +159,15 @@ def session_of(room: Room, run: RunFolder, job: PushedJob) -> Session:
     place = _local(room.place(job.identity, job.grains or None))
     sync_custom(PushedHost(place, sent, journal, job.pillar), sent.environments())
     files = asking.AskedFiles(sent, journal.ask, room.parts)
-    host = PushedHost(place, files, journal, job.pillar, clock)
+    host = PushedHost(place, files, journal, job.pillar, clock, job.output_bytes)
     host.cancelled = lambda: run.cancelled() is not None
     rendering = asking.AskedRendering(journal.ask, began, rendered)
     session = session_on(host, job.spec, rendering)
-    session = Session(_context(session.context, job), host)
+    session = JobSession(_context(session.context, job), host)
     return session
 
 
-def _local(place: Place) -> Place:
+def _local(place: AgentHome) -> AgentHome:
     return replace(place, settings=replace(place.settings, file_client="local"))
 
 
@@ -170,6 +185,6 @@ def _context(context: Context, job: PushedJob) -> Context:
 
 
 def sync_custom(host: LocalHost, environments: Sequence[str]) -> List[str]:
-    """Make the custom files of a host what its files say; return the changed names."""
+    """Make the custom files of a host equal to its file roots; return the changed names."""
     env = ",".join(environments) or "base"
     return [name for kind in KINDS for name in host.sync(kind, env)]

@@ -1,12 +1,12 @@
-"""The private folder on a host in which everything of catena lies that SSH brought there.
+"""The private folder on a host with everything that catena brought there over SSH.
 
     bundles/          the program, by its hash (`catena.ssh.push.bundle`)
     parts/            contents by their hash
-    incoming/         parts on their way
+    incoming/         incomplete parts
     hosts/<id>/       conf, cache and pki of the host, as an agent of that id would have them
     runs/<run id>/    one run (`runtime.push.runs`)
 
-Only this user may enter it; what is found otherwise is refused, never repaired.
+Only this user may enter it; a folder with other permissions is refused, never repaired.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from catena.core.config.schema import load
 from catena.core.errors import CatenaError
 from catena.core.files import UnsafeFolderError, no_room, private_folder
 from catena.fileserver.remote import ContentStore
-from catena.runtime.host import Place
-from catena.runtime.push.protocol import Identity, TargetError, Trouble
+from catena.runtime.host import AgentHome
+from catena.runtime.push.protocol import HostIdentity, ProgramError, Trouble
 
 MACHINE_ID_FILE = "/etc/machine-id"
 
@@ -36,7 +36,7 @@ class Room:
         path: absolute; made if it is missing.
 
     Raises:
-        TargetError: another user's, open to others, or it can't be written.
+        ProgramError: another user's, open to others, or it can't be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,7 +52,9 @@ class Room:
         self.runs = path / "runs"
         self.bundles = path / "bundles"
 
-    def place(self, identity: Identity, grains: Optional[Mapping[str, Any]] = None) -> Place:
+    def place(
+        self, identity: HostIdentity, grains: Optional[Mapping[str, Any]] = None
+    ) -> AgentHome:
         """Return where a host lives in here under the id of *identity*.
 
         Raises:
@@ -62,7 +64,7 @@ class Room:
         settings, loaded = load(MinionSettings, identity.settings, SALT_KEYS)
         own = private_folder(self.path / "hosts" / ids.minion_id(identity.id))
         conf, cache, pki = (private_folder(own / name) for name in ("conf", "cache", "pki"))
-        return Place(
+        return AgentHome(
             settings,
             identity.id,
             ids.machine_id(settings.machine_id or machine_id() or identity.id[:64]),
@@ -74,7 +76,7 @@ class Room:
         )
 
     def free(self) -> int:
-        """Return how many bytes this user may still write here."""
+        """Return the free bytes that this user may write here."""
         found = os.statvfs(self.path)
         return found.f_bavail * found.f_frsize
 
@@ -90,7 +92,7 @@ class Room:
 
 
 def machine_id(path: str = MACHINE_ID_FILE) -> str:
-    """Return what /etc/machine-id says, or ""."""
+    """Return the content of /etc/machine-id, or ""."""
     try:
         text = Path(path).read_text("ascii").strip()
     except (OSError, ValueError):
@@ -99,11 +101,11 @@ def machine_id(path: str = MACHINE_ID_FILE) -> str:
 
 
 def check_way(path: Path) -> None:
-    """Refuse a folder that somebody else could exchange for another one.
+    """Refuse a folder that another user could replace.
 
     Raises:
-        UnsafeFolderError: the folder itself is a link, or one on the way to it is another user's
-            or may be written by others (/tmp, which has its sticky bit, is fine).
+        UnsafeFolderError: the folder is a link, or one on its path belongs to another user or is
+            writable by others (/tmp with its sticky bit is accepted).
     """
     if path.is_symlink():
         raise UnsafeFolderError(f"{path}: a link; it must be a folder")
@@ -128,23 +130,23 @@ def _status(folder: Path) -> Optional[os.stat_result]:
 
 
 def _only_own_group(found: os.stat_result) -> bool:
-    """Return whether a folder is open to this user's private group only, as some homes are."""
+    """Return whether a folder is writable only by this user's private group, as some homes are."""
     return not found.st_mode & 0o002 and found.st_gid == os.getegid() != 0
 
 
-def trouble_of(error: BaseException, where: str = "") -> TargetError:
-    """Return *error* as what the master is told."""
-    if isinstance(error, TargetError):
+def trouble_of(error: BaseException, where: str = "") -> ProgramError:
+    """Return *error* in the form in which it is reported to the master."""
+    if isinstance(error, ProgramError):
         return error
     text = str(error) or type(error).__name__
     if where and where not in text:
         text = f"{where}: {text}"
     if no_room(error):
-        return TargetError(Trouble.full, f"no space left: {text}")
+        return ProgramError(Trouble.full, f"no space left: {text}")
     if isinstance(error, OSError) and error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return TargetError(Trouble.readonly, f"can't be written: {text}")
+        return ProgramError(Trouble.readonly, f"can't be written: {text}")
     if isinstance(error, UnsafeFolderError):
-        return TargetError(Trouble.unsafe, text)
+        return ProgramError(Trouble.unsafe, text)
     if isinstance(error, CatenaError):
-        return TargetError(Trouble.refused, text)
-    return TargetError(Trouble.fault, f"{type(error).__name__}: {text}")
+        return ProgramError(Trouble.refused, text)
+    return ProgramError(Trouble.fault, f"{type(error).__name__}: {text}")

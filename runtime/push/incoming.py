@@ -1,4 +1,4 @@
-"""Parts on their way: written beside the others, named once they are whole and right."""
+"""Incoming parts: written to temporary files, and named once they are complete and correct."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from catena.runtime.push.host_folder import Room
 from catena.runtime.push.protocol import (
     JOB_HEAD,
     PART_LIMIT,
+    ProgramError,
     Slice,
-    TargetError,
     Trouble,
 )
 from catena.runtime.push.protocol import sha256 as checked
@@ -25,13 +25,13 @@ from catena.runtime.push.runs import is_orphan
 
 @dataclass
 class _Partial:
-    """A part of which the beginning is here."""
+    """A part whose beginning has arrived."""
 
     path: Path
-    #: None: the part is here already, what comes is passed over.
+    #: None: the part exists already, and further data is ignored.
     handle: Optional[int]
     size: int
-    #: How much came.
+    #: Number of bytes that have arrived.
     length: int = 0
 
 
@@ -48,14 +48,14 @@ class Incoming:
         self._jobs: Set[str] = set()
 
     def put(self, slices: Sequence[Slice], data: bytes) -> None:
-        """Take the slices, whose bytes stand in *data* one after the other.
+        """Store the slices, whose bytes follow each other in *data*.
 
         Raises:
-            TargetError: they don't fit, or a content has another hash; nothing of it is kept.
-            OSError: it can't be written; nothing of it is kept.
+            ProgramError: they do not fit, or a content has another hash; nothing of it is stored.
+            OSError: it cannot be written; nothing of it is stored.
         """
         if sum(one.length for one in slices) != len(data):
-            raise TargetError(Trouble.refused, "the bytes are not those of the slices")
+            raise ProgramError(Trouble.refused, "the bytes are not those of the slices")
         at = 0
         for one in slices:
             try:
@@ -68,9 +68,9 @@ class Incoming:
     def _take(self, one: Slice, data: bytes) -> None:
         partial = self._begin(one) if one.offset == 0 else self._partial.get(one.sha256)
         if partial is None or partial.length != one.offset or partial.size != one.size:
-            raise TargetError(Trouble.refused, f"a slice of {one.sha256} is out of order")
+            raise ProgramError(Trouble.refused, f"a slice of {one.sha256} is out of order")
         if one.offset + one.length > one.size or one.length < 0:
-            raise TargetError(Trouble.refused, f"a slice of {one.sha256} is longer than its part")
+            raise ProgramError(Trouble.refused, f"a slice of {one.sha256} is longer than its part")
         if partial.handle is not None:
             write_all(partial.handle, data)
         partial.length += one.length
@@ -83,7 +83,7 @@ class Incoming:
         checked(one.sha256)
         self._forget(one.sha256)
         if not 0 <= one.size <= PART_LIMIT:
-            raise TargetError(Trouble.refused, f"a part of {one.size} bytes, limit {PART_LIMIT}")
+            raise ProgramError(Trouble.refused, f"a part of {one.size} bytes, limit {PART_LIMIT}")
         path = self._room.incoming / f"{one.sha256}.{os.getpid()}"
         handle = None
         if self._room.parts.find(one.sha256) is None:
@@ -98,7 +98,7 @@ class Incoming:
             try:
                 self._room.parts.take(sha256, partial.path)
             except WrongContentError as error:
-                raise TargetError(Trouble.content, str(error)) from None
+                raise ProgramError(Trouble.content, str(error)) from None
         self._forget(sha256)
 
     def _forget(self, sha256: str) -> None:
@@ -108,7 +108,7 @@ class Incoming:
             partial.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Remove what did not become whole, and jobs that were not started."""
+        """Remove incomplete parts, and jobs that were not started."""
         for sha256 in self._jobs:
             with contextlib.suppress(OSError):
                 self._room.parts.drop(sha256)
@@ -117,7 +117,7 @@ class Incoming:
                 self._forget(sha256)
 
     def sweep(self) -> None:
-        """Remove what killed processes left."""
+        """Remove the files of killed processes."""
         for path in self._room.incoming.iterdir():
             if is_orphan(path):
                 path.unlink(missing_ok=True)

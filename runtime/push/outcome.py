@@ -1,4 +1,4 @@
-"""The outcome of a run that could not tell its own: killed, called off, stopped with its host."""
+"""The result of a run that could not report it: killed, cancelled, or stopped with its host."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NO_JOB = JobSpec("0" * 20, "")
 
 
 def lost(run: RunFolder, why: str = "") -> RunResult:
-    """Return the result of a run that has none of its own, from its journal.
+    """Return the result of a run without one of its own, from its journal.
 
     Args:
-        run: its processes are gone.
-        why: it was killed on purpose; "": nobody knows why it ended.
+        run: its processes have ended.
+        why: the reason if it was killed intentionally; "" if unknown.
     """
     spec = _spec(run)
     steps = StepReader(run.steps).all()
@@ -88,7 +88,7 @@ def _began(run: RunFolder) -> float:
 
 
 def boot_id() -> str:
-    """Return the id of the running boot; "" where the host has none: nothing counts as alive."""
+    """Return the id of the running boot; "" if unknown: then no process counts as alive."""
     try:
         return read_boot_id()
     except OSError:

@@ -1,25 +1,26 @@
-"""What a master and its program on a host say to each other over an SSH channel.
+"""The protocol between a master and its program on a host, over an SSH channel.
 
-`python3 BUNDLE` (see `catena.ssh.push.bundle`) answers one question after the other; frames and
-the start of the channel are `core.framing`'s. Each question is a frozen record of this module,
-named by its verb, and has one kind of answer; QUESTIONS is the whole table. Some carry raw bytes
-beside the record (the frame's blob): said at the record.
+`python3 BUNDLE` (see `catena.ssh.push.bundle`) answers one question at a time. `core.framing`
+defines the frames and the start of the channel. Each question is a frozen record of this module,
+is named by its verb and has one type of answer; QUESTIONS lists them all. Some records come with
+raw bytes in the frame's blob; their docstrings say so. A part is a content that is addressed by
+its SHA-256.
 
 A job, from the master's side (`catena.ssh.push.program.Program` has a method for each verb):
 
-    hello                       who is there, what runs, what waits to be collected
-    open     (put, open again)  name the host, bring its custom files, get its grains
-    pillar                      what functions see as pillar from now on
-    call, known                 while a run is compiled: `salt[...]` of the templates
-    has, put                    parts: contents by their SHA-256; only what is missing travels
-    start                       a detached runner begins; it needs nobody from now on
-    poll                        its steps so far; waits a little for the next one
-    supply                      what the run asked of the master (a step of kind "ask")
-    collect, ack                its return; after `ack` nothing of the run is left
+    hello                       identify the host; list its runs
+    open     (put, open again)  name the host, send its custom files, get its grains
+    pillar                      set the pillar that functions see
+    call, known                 serve `salt[...]` of templates while a run is compiled
+    has, put                    send the parts that the host does not have
+    start                       start a detached runner, which needs no connection
+    poll                        get the steps so far; wait a little for the next one
+    supply                      answer a request of the run (a step of kind "ask")
+    collect, ack                get the return; `ack` removes everything of the run
 
-Every verb may be repeated after a lost connection: `start` with the id of a run that is there
-already starts nothing, `put` of a part that is there writes nothing, `ack` of a run that is gone
-is done. Values (pillar, grains, arguments, results) keep their types (`runtime.push.values`).
+Every verb may be repeated after a lost connection: `start` with the id of an existing run starts
+nothing, `put` of an existing part writes nothing, and `ack` of a removed run succeeds. Values
+(pillar, grains, arguments, results) keep their types (`runtime.push.values`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from catena.core.context import FileEntry
 from catena.core.errors import CatenaError, UsageError
 from catena.core.frozen import dataclass, field, fields
 from catena.core.job import JobReturn, JobSpec
-from catena.core.records import decode
+from catena.core.records import LATER, decode
 from catena.core.suggest import unknown
 from catena.core.types import SourceLine
 from catena.runtime.push import values
@@ -40,17 +41,17 @@ from catena.states.compiler.model import NOWHERE, Low, Order
 
 R = TypeVar("R")
 
-#: Bytes of the parts in one `put`; a larger part comes in several.
+#: Maximum bytes of parts in one `put`; a larger part is sent in several slices.
 PUT_LIMIT = 4 * 1024 * 1024
-#: Largest part.
+#: Maximum size of a part in bytes.
 PART_LIMIT = 4 * 1024 * 1024 * 1024
-#: Bytes of a return in one answer to `collect`.
+#: Maximum bytes of a return in one answer to `collect`.
 COLLECT_LIMIT = 4 * 1024 * 1024
-#: Largest document of a run (`PushedJob`).
+#: Maximum size of an encoded `PushedJob` in bytes.
 JOB_LIMIT = 256 * 1024 * 1024
-#: Longest that a `poll` waits for the next step.
+#: Maximum seconds that a `poll` waits for the next step.
 POLL_SECONDS = 20.0
-#: Steps of one answer to `poll`.
+#: Maximum number of steps in one answer to `poll`.
 STEPS_LIMIT = 500
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,127}\Z")
@@ -60,26 +61,26 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 class Trouble(str, Enum):
     """Why a question has no answer."""
 
-    full = "full"  #: the disk (or a quota) is full; what was begun is removed
-    readonly = "readonly"  #: the room can't be written
-    unsafe = "unsafe"  #: the room, or something in it, is another user's or open to others
-    refused = "refused"  #: the question is malformed or makes no sense
-    content = "content"  #: what came does not have its hash; nothing is kept
-    parts = "parts"  #: parts of the run are not here: `put` them, then start again
-    unknown_run = "unknown_run"  #: there is no run of that id: never started, or acked
-    busy = "busy"  #: the run still goes on
-    deadline = "deadline"  #: a call took too long and was killed with all that it started
+    full = "full"  #: the disk (or a quota) is full; partial data is removed
+    readonly = "readonly"  #: the private folder can't be written
+    unsafe = "unsafe"  #: the folder or its content belongs to, or is open to, other users
+    refused = "refused"  #: the question is malformed or not allowed in this state
+    content = "content"  #: received bytes do not match their hash; they are discarded
+    parts = "parts"  #: parts of the run are missing: `put` them, then start again
+    unknown_run = "unknown_run"  #: no run has this id: it was never started, or acked
+    busy = "busy"  #: the run is not finished
+    deadline = "deadline"  #: a call took too long and was killed with its child processes
     died = "died"  #: the process that ran a call ended; the next call gets a new one
     fault = "fault"  #: anything else
 
 
-class TargetError(CatenaError):
-    """The program on a host could not do what it was asked.
+class ProgramError(CatenaError):
+    """The program on a host could not answer a question.
 
     Args:
-        trouble: what kind of reason it is.
+        trouble: kind of the reason.
         text: the reason, one line.
-        detail: hashes of missing parts and the like.
+        detail: further data, such as the hashes of missing parts.
     """
 
     def __init__(self, trouble: Trouble, text: str, detail: Tuple[str, ...] = ()) -> None:
@@ -89,15 +90,15 @@ class TargetError(CatenaError):
 
 
 class RunPhase(str, Enum):
-    """Where a run stands."""
+    """Status of a run."""
 
-    running = "running"  #: its runner lives (or is about to)
-    done = "done"  #: its return is there, until `ack`
+    running = "running"  #: the runner is alive or about to start
+    done = "done"  #: the return is stored until `ack`
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Files of one environment that travel with a run, under their salt:// paths."""
+    """Files of one environment that are sent with a run, under their salt:// paths."""
 
     saltenv: str
     entries: Tuple[FileEntry, ...] = ()
@@ -105,12 +106,12 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Who a host is for this master."""
+class HostIdentity:
+    """Identity of a host for this master."""
 
-    #: Its id in the roster.
+    #: Id of the host in the roster.
     id: str
-    #: Minion settings (the roster's minion_opts, and what the master decides), Salt's keys.
+    #: Minion settings under Salt's keys: the roster's minion_opts and the master's own.
     settings: Dict[str, Any] = field(default_factory=dict)
 
 
@@ -134,31 +135,31 @@ class LowState:
 
     @classmethod
     def of(cls, low: Low) -> LowState:
-        """Return *low* as it travels: its line stays, the text of its file does not."""
+        """Return *low* for sending: with its line number, without the text of its file."""
         line = SourceLine(low.line.file, low.line.line)
         found = {one.name: getattr(low, one.name) for one in fields(cls)}
         found.update(args=dict(low.args), keywords=dict(low.keywords), line=line)
         return cls(**found)
 
     def low(self) -> Low:
-        """Return what `states.compiler.api.run` takes."""
+        """Return the `Low` that `states.compiler.api.run` expects."""
         return Low(**{one.name: getattr(self, one.name) for one in fields(self)})
 
 
 @dataclass(frozen=True)
 class PushedJob:
-    """All that a runner needs; it travels as a part (`pack_job`)."""
+    """The input of a runner; it is sent as a part (`pack_job`)."""
 
-    #: Job id, function, arguments, deadline, limit of the output. The function of a compiled run
-    #: (state.apply, state.highstate …) is not called: `low` is run in its place.
+    #: Job id, function, arguments, deadline, output limit. The function of a compiled run
+    #: (state.apply, state.highstate …) is not called; the states in `low` run instead.
     spec: JobSpec
-    identity: Identity
+    identity: HostIdentity
     grains: Dict[str, Any] = field(default_factory=dict)
-    #: The whole pillar, overrides included: a mapping, with keys of any kind. None: the run asks
-    #: for it when it is first looked at.
+    #: The whole pillar with overrides: a mapping with keys of any type. None: the run requests
+    #: the pillar on its first use.
     pillar: Any = field(default_factory=dict)
-    #: Every file that the run may ask for, custom files (`_modules/…`) always included: the
-    #: host's custom files are made what these trees say.
+    #: All files that the run may request, always with custom files (`_modules/…`): the host's
+    #: custom files are replaced by those of these trees.
     files: Tuple[Tree, ...] = ()
     #: Templates rendered on the master: key (`renderers.templates`) -> part with the text.
     rendered: Dict[str, str] = field(default_factory=dict)
@@ -167,21 +168,23 @@ class PushedJob:
     test: bool = False
     #: Environment of the run; "": base.
     saltenv: str = ""
-    #: Call no state function: say what would run, in which order.
+    #: Call no state function; report which states would run, in their order.
     mock: bool = False
+    #: Maximum bytes of commands' live output in the journal; 0: no live output.
+    output_bytes: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run came to; the document that `collect` brings (`unpack_result`)."""
+    """Result of a run; the document that `collect` returns (`unpack_result`)."""
 
     ret: JobReturn
-    #: `runtime.host.After` as data: what the host does now by itself (a reboot); None: nothing.
+    #: `runtime.host.After` as data: what the host does next by itself (a reboot); None: nothing.
     after: Optional[Dict[str, Any]] = None
-    #: The value is the text of why there is none.
+    #: The function raised; the value is the text of the error.
     raised: bool = False
-    #: The runner died (killed, power cut, reboot) before its end: rows of `ret.value` that say so
-    #: may have happened in part, wholly or not at all.
+    #: The runner died early (killed, power failure, reboot). States that `ret.value` marks as
+    #: interrupted may have happened in part, completely or not at all.
     interrupted: bool = False
 
 
@@ -190,29 +193,29 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Nothing:
-    """The answer of a verb that has none."""
+    """The answer of a verb that returns no data."""
 
 
 @dataclass(frozen=True)
-class Hello:
-    """Ask who is there."""
+class HostHello:
+    """Ask for the host's identity and its runs."""
 
 
 @dataclass(frozen=True)
 class RunBrief:
-    """One run that is kept on a host."""
+    """One run stored on a host."""
 
     run_id: str
     jid: str
     fun: str
     phase: RunPhase
-    #: Wall clock of the host.
+    #: Start time by the host's wall clock, seconds since the epoch.
     started: float
 
 
 @dataclass(frozen=True)
-class Welcome:
-    """Who is there."""
+class HostWelcome:
+    """Identity of the host and its runs."""
 
     #: catena's version.
     version: str
@@ -221,21 +224,21 @@ class Welcome:
     pid: int
     euid: int
     user: str
-    #: The private folder in which everything lies.
+    #: Path of the private folder that holds all data of the program.
     room: str
     boot_id: str
     machine_id: str
-    #: Bytes that this user may still write there.
+    #: Bytes that this user can still write in the folder.
     free: int
     runs: Tuple[RunBrief, ...] = ()
 
 
 @dataclass(frozen=True)
 class Open:
-    """Name the host and make its custom files what *custom* says; later calls run so."""
+    """Name the host and replace its custom files by *custom*, for the calls that follow."""
 
-    identity: Identity
-    #: Custom files (`_modules/…`, `_grains/…`, `_states/…`) of the environments that count.
+    identity: HostIdentity
+    #: Custom files (`_modules/…`, `_grains/…`, `_states/…`) of the host's environments.
     custom: Tuple[Tree, ...] = ()
     #: Whether to collect the grains (again).
     grains: bool = True
@@ -243,27 +246,27 @@ class Open:
 
 @dataclass(frozen=True)
 class Opened:
-    """The host is named; or parts are missing, and nothing was done."""
+    """The host is named; if *missing* is not empty, nothing was done."""
 
     missing: Tuple[str, ...] = ()
     grains: Dict[str, Any] = field(default_factory=dict)
-    #: Which machine it is under this id, and its boot: as chains there see them.
+    #: Ids of the machine and of its current boot, as chains on the host see them.
     machine_id: str = ""
     boot_id: str = ""
-    #: When that boot began, ISO 8601 in UTC; "" where it is unknown.
+    #: Start time of that boot, ISO 8601 in UTC; "" if unknown.
     boot_time: str = ""
 
 
 @dataclass(frozen=True)
 class Pillar:
-    """What functions see as pillar from now on: a mapping, with keys of any kind."""
+    """Set the pillar that functions see from now on: a mapping with keys of any type."""
 
     pillar: Any
 
 
 @dataclass(frozen=True)
 class Call:
-    """Call one execution function, on this channel, as a template does. For short ones."""
+    """Call one execution function on this channel, as a template does; for short calls."""
 
     fun: str
     args: Tuple[Any, ...] = ()
@@ -275,13 +278,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Fault:
-    """What a function raised."""
+    """An exception of a function."""
 
     #: Name of the exception's class, such as CommandExecutionError or KeyError.
     kind: str
     #: `str(error)`.
     text: str
-    #: The same in one line with its place, for people (`core.custom_faults.told`).
+    #: The error in one line with its place in the code, for people (`core.custom_faults.told`).
     told: str
     #: The function does not exist, or has no provider here.
     unavailable: bool = False
@@ -289,17 +292,17 @@ class Fault:
 
 @dataclass(frozen=True)
 class Called:
-    """What a function returned, or raised."""
+    """The value or the exception of a function."""
 
     value: Any = None
     fault: Optional[Fault] = None
-    #: What it left in `__context__["retcode"]`; 0 without.
+    #: Value that the function left in `__context__["retcode"]`; 0 if none.
     retcode: int = 0
 
 
 @dataclass(frozen=True)
 class Known:
-    """Ask which functions exist here, custom ones too."""
+    """Ask which of the functions exist on the host, custom ones included."""
 
     names: Tuple[str, ...]
     #: "function" or "state".
@@ -308,7 +311,7 @@ class Known:
 
 @dataclass(frozen=True)
 class KnownNames:
-    """Those of the names that exist."""
+    """The names of existing functions."""
 
     names: Tuple[str, ...]
 
@@ -322,26 +325,26 @@ class Has:
 
 @dataclass(frozen=True)
 class Missing:
-    """Parts that are not here whole."""
+    """Parts that the host does not have completely."""
 
     sha256: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A piece of a part."""
+    """A consecutive piece of a part."""
 
     sha256: str
-    #: Of the whole part.
+    #: Size of the whole part in bytes.
     size: int
-    #: 0 begins the part anew; else where the last slice of this channel ended.
+    #: 0 starts the part again; otherwise the end of the previous slice on this channel.
     offset: int
     length: int
 
 
 @dataclass(frozen=True)
 class Put:
-    """Bring parts. Blob: the slices' bytes one after the other; by zlib where *packed*."""
+    """Send parts. Blob: the concatenated bytes of the slices, compressed by zlib if *packed*."""
 
     slices: Tuple[Slice, ...]
     packed: bool = False
@@ -349,7 +352,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Start:
-    """Start a run. The part *job* (`pack_job`) is taken out of the store."""
+    """Start a run. The part *job* (`pack_job`) is removed from the store of parts."""
 
     run_id: str
     #: SHA-256 of the part.
@@ -357,13 +360,14 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One line of a run's journal."""
+class RunStep:
+    """One entry of a run's journal."""
 
     seq: int
     #: "begin" (key, id), "state" (key, ret, run_num, total), "event" (tag, data), "note" (text),
-    #: "ask" (number, kind, data: a template, a file, fresh pillar; see `runtime.push.asking`: the
-    #: run waits for its `supply`), and what a function tells of itself.
+    #: "ask" (number, kind, data; requests a template, a file or fresh pillar, and the run waits
+    #: for its `supply`; see `runtime.push.asking`), "output" (at, size, stream, text), or a kind
+    #: that a function reports itself.
     kind: str
     data: Dict[str, Any] = field(default_factory=dict)
     when: float = 0.0
@@ -371,31 +375,32 @@ class Step:
 
 @dataclass(frozen=True)
 class Poll:
-    """Ask for the steps after *after*, in order."""
+    """Ask for the steps after sequence number *after*, in order."""
 
     run_id: str
     after: int = 0
-    #: How long to wait where there is none yet; at most POLL_SECONDS.
+    #: Seconds to wait for a step if there is none yet; at most POLL_SECONDS.
     wait_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Polled:
-    """Where a run stands."""
+    """Status of a run and its next steps."""
 
     phase: RunPhase
-    steps: Tuple[Step, ...] = ()
-    #: There are more already.
+    steps: Tuple[RunStep, ...] = ()
+    #: More steps are available now.
     more: bool = False
     boot_id: str = ""
 
 
 @dataclass(frozen=True)
 class Supply:
-    """Answer what a run asked of the master; the run goes on with it.
+    """Answer a request of a run to the master; the run then continues.
 
-    Blob: `values.dumps` of what `runtime.push.asking` says of the kind. Kept in the run's folder
-    until the run ends, durably before the answer to this; a second one of a number is passed over.
+    Blob: `values.dumps` of the answer's data, which `runtime.push.asking` defines for each kind.
+    It is durable in the run's folder before this question is answered and stays there until the
+    run ends. A second answer to the same number is ignored.
     """
 
     run_id: str
@@ -405,7 +410,7 @@ class Supply:
 
 @dataclass(frozen=True)
 class Collect:
-    """Ask for the return of a run that is done, from a byte on."""
+    """Ask for the return of a finished run, from byte *offset*."""
 
     run_id: str
     offset: int = 0
@@ -413,7 +418,7 @@ class Collect:
 
 @dataclass(frozen=True)
 class Collected:
-    """A piece of the return. Blob: its bytes."""
+    """A piece of the return. *size* and *sha256* are the whole return's. Blob: the piece."""
 
     size: int
     sha256: str
@@ -421,7 +426,7 @@ class Collected:
 
 @dataclass(frozen=True)
 class Cancel:
-    """Kill a run with all that it started; it is done then, as failed."""
+    """Kill a run with all its processes; the run is then done, as failed."""
 
     run_id: str
     reason: str = ""
@@ -429,24 +434,24 @@ class Cancel:
 
 @dataclass(frozen=True)
 class Ack:
-    """Say that the return is safe: everything of the run goes."""
+    """Confirm that the master has stored the return; everything of the run is removed."""
 
     run_id: str
 
 
 @dataclass(frozen=True)
 class Clean:
-    """Remove what nobody needs any more."""
+    """Remove old runs, parts and bundles."""
 
-    #: Runs that are done, or never began, for so long.
+    #: Minimum age in seconds of runs to remove: since their end, or of runs that never began.
     run_seconds: float = 7 * 86400.0
-    #: Parts that nothing used for so long, and bundles other than the running one.
+    #: Minimum seconds since the last use of parts and of bundles other than the running one.
     part_seconds: float = 30 * 86400.0
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """How much went."""
+    """Numbers of removed runs, parts and bundles."""
 
     runs: int = 0
     parts: int = 0
@@ -455,12 +460,12 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Wipe:
-    """Remove everything of catena from the room; refused (busy) while a run goes on."""
+    """Remove all of catena's data from the private folder; refused (busy) while a run goes on."""
 
 
 #: verb -> (question, answer).
 QUESTIONS: Mapping[str, Tuple[Type[Any], Type[Any]]] = {
-    "hello": (Hello, Welcome),
+    "hello": (HostHello, HostWelcome),
     "open": (Open, Opened),
     "pillar": (Pillar, Nothing),
     "call": (Call, Called),
@@ -489,7 +494,7 @@ def asked(message: Mapping[str, Any]) -> Any:
     """Return the question record of a message.
 
     Raises:
-        UsageError: no such verb, or a record that does not fit.
+        UsageError: the verb is unknown, or the record does not match its type.
     """
     verb = message.get("ask")
     if not isinstance(verb, str) or verb not in QUESTIONS:
@@ -502,8 +507,8 @@ def answer(record: Any) -> Dict[str, Any]:
     return {"ok": values.pack(record)}
 
 
-def failure(error: TargetError) -> Dict[str, Any]:
-    """Return the message of a question that has no answer."""
+def failure(error: ProgramError) -> Dict[str, Any]:
+    """Return the message that reports *error* instead of an answer."""
     return {
         "trouble": error.trouble.value,
         "text": str(error)[:4000],
@@ -515,12 +520,12 @@ def answered(question: Any, message: Mapping[str, Any]) -> Any:
     """Return the answer record of a message.
 
     Raises:
-        TargetError: the program could not do it.
-        RecordError: the message is none of the protocol.
+        ProgramError: the program reported an error.
+        RecordError: the message does not follow the protocol.
     """
     if "trouble" in message:
         told = decode(_Failure, message, "answer")
-        raise TargetError(told.trouble, told.text, told.detail)
+        raise ProgramError(told.trouble, told.text, told.detail)
     verb = _VERBS[type(question)]
     return decode(QUESTIONS[verb][1], values.unpack(message.get("ok")), verb)
 
@@ -532,43 +537,44 @@ class _Failure:
     detail: Tuple[str, ...] = ()
 
 
-#: How every job's part begins. It holds the pillar: it leaves a host that does not start it.
+#: First bytes of every encoded `PushedJob`. Such a part holds the pillar, so it is removed from a
+#: host that does not start it.
 JOB_HEAD = b'{"spec":{"jid":'
 
 
 def pack_job(job: PushedJob) -> bytes:
-    """Return the part that `start` names."""
+    """Return the content of the part that `start` names."""
     return values.dumps(job)
 
 
 def unpack_job(data: bytes) -> PushedJob:
-    """Return what `pack_job` was given.
+    """Decode the output of `pack_job`.
 
     Raises:
-        RecordError: it is no such document.
+        RecordError: *data* is not an encoded job.
     """
     return decode(PushedJob, values.loads(data), "job")
 
 
 def pack_result(result: RunResult) -> bytes:
-    """Return the document that `collect` brings."""
+    """Return the document that `collect` returns."""
     return values.dumps(result)
 
 
 def unpack_result(data: bytes) -> RunResult:
-    """Return what `pack_result` was given.
+    """Decode the output of `pack_result`.
 
     Raises:
-        RecordError: it is no such document.
+        RecordError: *data* is not an encoded result.
     """
     return decode(RunResult, values.loads(data), "result")
 
 
 def run_id(text: str) -> str:
-    """Return *text* as the id of a run: 8 to 128 letters, digits, hyphens and underscores.
+    """Check that *text* is a run id (8 to 128 letters, digits, hyphens, underscores); return it.
 
     Raises:
-        UsageError: it is none.
+        UsageError: *text* is not a run id.
     """
     if not _RUN_ID.match(text):
         raise UsageError(f"{text[:80]!r} is not the id of a run")
@@ -576,10 +582,10 @@ def run_id(text: str) -> str:
 
 
 def sha256(text: str) -> str:
-    """Return *text* as a SHA-256 in lower-case hex.
+    """Check that *text* is a SHA-256 in lower-case hex; return it.
 
     Raises:
-        UsageError: it is none.
+        UsageError: *text* is not a SHA-256.
     """
     if not _SHA256.match(text):
         raise UsageError(f"{text[:80]!r} is not a SHA-256")

@@ -1,13 +1,13 @@
-"""The detached processes of a run: a runner that watches, a worker that works.
+"""The detached processes of a run: a runner that supervises, and a worker that works.
 
-The runner is forked from the serving process, leaves its session and every descriptor of it, and
-needs nobody from then on. It takes the run (once), forks the worker, keeps the deadline, the limit
-of the output and a cancellation, ends the worker with all that it started where it must, and sees
-to it that the run has a result. The worker runs the job and makes its return durable.
+The runner is forked from the serving process, leaves its session, and closes all its descriptors,
+so it depends on nothing. It claims the run, forks the worker, and enforces the deadline, the limit
+of the output and a cancellation. It kills the worker with its descendants if necessary, and
+ensures that the run has a result. The worker runs the job and makes its return durable.
 
-Where both are gone without a result (killed, or the host rebooted), who looks next (`look`) writes
-one from the journal: rows of states that ended are kept, the one that was under way is failed and
-says that nobody knows.
+If both have ended without a result (killed, or the host rebooted), the next call of `look` writes
+one from the journal: rows of completed states are kept, and the state in progress fails with the
+remark that its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from catena.core.errors import CatenaError
 from catena.core.files import read_limited
 from catena.core.records import decode
 from catena.runtime import processes
-from catena.runtime.host import After, AfterKind, Place
+from catena.runtime.host import After, AfterKind, AgentHome
 from catena.runtime.processes import ProcessRef
 from catena.runtime.push.host_folder import Room
 from catena.runtime.push.outcome import boot_id, failed, lost
 from catena.runtime.push.protocol import (
     JOB_LIMIT,
+    ProgramError,
     PushedJob,
     RunPhase,
-    TargetError,
     Trouble,
     unpack_result,
 )
 from catena.runtime.push.runs import RunFolder
 
-#: How often the runner looks at what no descriptor tells.
+#: Seconds between the runner's checks of what no descriptor reports.
 LOOK_SECONDS = 0.25
-#: How much a run may print past its functions' own capture, before it is killed.
+#: Minimum limit in bytes of a run's output besides its functions' captured output.
 OUTPUT_FLOOR = 1024 * 1024
-#: From the result to a reboot that the run asked for, so that the master can collect it before.
+#: Seconds between the result and a requested reboot, for the master to collect the result.
 COLLECT_SECONDS = 5.0
 
 _TOO_LATE = "it came too late: it may not start any more"
 
 
 def begin(room: Room, run: RunFolder) -> None:
-    """Start a detached runner of a run; returns when it has taken the run, or could not.
+    """Start a detached runner; return when it has claimed the run, or could not.
 
-    May be called for a run that has one: the second runner finds it taken and ends.
+    It may be called for a run that has a runner: the second one finds the claim and exits.
 
     Raises:
-        OSError: no process can be made.
+        OSError: no process can be created.
     """
     heard, said = os.pipe()
     try:
@@ -72,7 +72,7 @@ def begin(room: Room, run: RunFolder) -> None:
 
 
 def _become_runner(room: Room, run: RunFolder, said: int) -> None:
-    """Be the rest of the forked process: nothing of the serving process's end is run here."""
+    """Run as the forked process, without the serving process's exit handlers."""
     code = 1
     try:
         os.setsid()
@@ -88,9 +88,9 @@ def _become_runner(room: Room, run: RunFolder, said: int) -> None:
 
 
 def _detach(run: RunFolder, said: int) -> None:
-    """Let go of the channel: what is left open is the output's file and, as 3, *said*."""
+    """Close the channel: only the output file and *said*, as 3, stay open."""
     os.chdir("/")
-    # What jobs make has the modes that people know; our own files say theirs.
+    # Files made by jobs have the usual modes; our own files set theirs explicitly.
     os.umask(0o022)
     for each in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(each, signal.SIG_DFL)
@@ -107,7 +107,7 @@ def _detach(run: RunFolder, said: int) -> None:
 
 
 class _Runner:
-    """Watches one run from its own process."""
+    """Supervises one run from a process of its own."""
 
     def __init__(self, room: Room, run: RunFolder) -> None:
         self._room = room
@@ -169,9 +169,9 @@ class _Runner:
 
 @contextlib.contextmanager
 def _ended(pid: int) -> Iterator[Callable[[float], bool]]:
-    """Yield what waits some seconds for the end of a child: True when it has ended, and reaps it.
+    """Yield a function that waits for the end of a child, and reaps it; True when it has ended.
 
-    A descriptor tells at once; a kernel without one (older than 5.3) is asked again and again.
+    A descriptor reports the end at once; a kernel without pidfds (older than 5.3) is polled.
     """
     handle = -1
     with contextlib.suppress(OSError, AttributeError):
@@ -184,7 +184,7 @@ def _ended(pid: int) -> Iterator[Callable[[float], bool]]:
             poll.poll(seconds * 1000)
         else:
             time.sleep(min(seconds, 0.02))
-        # Other children come here too: orphans of the run.
+        # Orphans of the run have become children of this process, too.
         with contextlib.suppress(ChildProcessError):
             while True:
                 found, _ = os.waitpid(-1, os.WNOHANG)
@@ -238,16 +238,16 @@ def _become_worker(room: Room, run: RunFolder, job: PushedJob) -> None:
 
 
 def look(room: Room, run: RunFolder, *, asked_for: bool = True) -> RunPhase:
-    """Return where a run stands; see to it that it has a runner, or a result.
+    """Return the state of a run; ensure that it has a runner or a result.
 
     Args:
         room: the folder.
-        run: it.
-        asked_for: whether its own master asks. Nobody else has a run begin that was never begun.
+        run: the run.
+        asked_for: whether the run's own master asks; nobody else may start a run.
 
     Raises:
-        TargetError: a runner could not begin.
-        OSError: no runner can be started, or the result of a dead one can't be written.
+        ProgramError: a runner could not start.
+        OSError: no runner can be started, or the result of a dead one cannot be written.
     """
     if run.is_done():
         return RunPhase.done
@@ -258,7 +258,7 @@ def look(room: Room, run: RunFolder, *, asked_for: bool = True) -> RunPhase:
         begin(room, run)
         if not run.is_claimed():
             last = (run.output_tail() or "it said nothing").splitlines()[-1]
-            raise TargetError(Trouble.fault, f"the runner ended before it began: {last}")
+            raise ProgramError(Trouble.fault, f"the runner ended before it began: {last}")
         return RunPhase.done if run.is_done() else RunPhase.running
     if _lives(run.process("runner"), boot):
         return RunPhase.running
@@ -273,7 +273,7 @@ def look(room: Room, run: RunFolder, *, asked_for: bool = True) -> RunPhase:
 
 
 def is_read(run: RunFolder) -> bool:
-    """Return whether a run's runner needs its result no more, or is gone."""
+    """Return whether a run's runner no longer needs its result, or is gone."""
     return run.is_let_go() or not _lives(run.process("runner"), boot_id())
 
 
@@ -282,7 +282,7 @@ def _lives(process: Optional[ProcessRef], boot: str) -> bool:
 
 
 def _is_overdue(run: RunFolder) -> bool:
-    """Keep the deadline of a run whose runner was killed; its worker lives."""
+    """Enforce the deadline of a run whose runner was killed while its worker is alive."""
     with contextlib.suppress(CatenaError, OSError):
         seconds = run.read_job().spec.deadline_seconds
         if time.time() - (run.path / "runner").stat().st_mtime > seconds:
@@ -292,12 +292,12 @@ def _is_overdue(run: RunFolder) -> bool:
 
 
 def _settle(run: RunFolder, boot: str) -> None:
-    """Give a run whose processes are gone a result."""
+    """Write a result for a run whose processes are gone."""
     if run.is_done():
         return
     reason = run.cancelled()
     if reason is None:
-        # A worker that has no name yet sees this, or we see its name.
+        # A worker without a recorded name will see this, or its name is visible here.
         run.cancel("")
         worker = run.process("worker")
         if _lives(worker, boot):
@@ -307,7 +307,7 @@ def _settle(run: RunFolder, boot: str) -> None:
 
 
 def _afterwards(room: Room, run: RunFolder, job: PushedJob) -> None:
-    """Reboot the host where the run asked for it; its result is durable."""
+    """Reboot the host if the run requested it; its result is durable."""
     after = _after(run)
     run.let_go()
     if after is None or after.kind is not AfterKind.reboot or not after.command:
@@ -323,16 +323,16 @@ def _afterwards(room: Room, run: RunFolder, job: PushedJob) -> None:
         os.execvp(after.command[0], list(after.command))
 
 
-def _boot_of(place: Place) -> str:
-    """Return the boot as chains on this host see it."""
+def _boot_of(place: AgentHome) -> str:
+    """Return the boot id that chains on this host see."""
     try:
         return read_boot_id(place.settings.boot_id_file)
     except OSError:
         return ""
 
 
-def _is_given_up(place: Place, chain_id: int) -> bool:
-    """Return whether a chain was cancelled, or failed, after it asked for its reboot."""
+def _is_given_up(place: AgentHome, chain_id: int) -> bool:
+    """Return whether a chain was cancelled, or failed, after it requested its reboot."""
     from catena.runtime.chain_run import chain_state
 
     found = chain_state(place, chain_id)

@@ -1,19 +1,19 @@
 """Runs on disk: one folder per run id, from `start` until the master has its return.
 
-    job        what to run (`PushedJob`); it is there before the folder has its name
-    runner     the runner's pid, start time and boot (JSON), made by the runner itself, once
-    worker     the same of the process that does the work, made anew for each attempt
-    steps      the journal: one line a step, in the form of `runtime.journal`
-    output     what the runner and its children printed past the capture of functions
-    cancel     why the run is called off
-    supply-N   what the master answered to question N of the run
-    result     the outcome (`RunResult`), made once, durable before anybody is told
-    read       the runner knows whether the outcome asks it for a reboot
-    reserve    room for the outcome on a disk that is full by then
+    job        what to run (`PushedJob`); present before the folder has its name
+    runner     the runner's pid, start time and boot (JSON), created once by the runner itself
+    worker     the same for the worker process, replaced at each attempt
+    steps      the journal: one line per step, in the format of `runtime.journal`
+    output     output of the runner and its children that no function captured
+    cancel     why the run is cancelled
+    supply-N   the master's answer to question N of the run
+    result     the outcome (`RunResult`), created once, durable before it is reported
+    read       present once the runner knows whether the outcome requests a reboot
+    reserve    space for the outcome if the disk is full by then
 
-The folder gets its name by one rename: whoever comes second with a run id finds the first one's.
-`steps` is not synced line by line: it outlives every process, and after a power cut the result
-says which states nobody can vouch for.
+The folder gets its name by one rename: a second start with a run id finds the existing folder.
+`steps` is not synced line by line: it survives every process, and after a power failure the result
+names the states whose outcome is unknown.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from catena.runtime.push import protocol
 from catena.runtime.results import json_ready, plain, shorten
 
 _SMALL = 64 * 1024
-#: Of one step; larger ones are shortened.
+#: Maximum bytes of one step; larger ones are shortened.
 STEP_LIMIT = 1024 * 1024
-#: For the result of a run that fills the disk.
+#: Bytes reserved so that a result can be written when the disk is full.
 RESERVE_BYTES = 1024 * 1024
-#: Begins the name of a folder that is being made or removed.
+#: Prefixes of folders that are being created or removed.
 _NEW, _GONE = ".new-", ".gone-"
 
 
 class RunFolder:
-    """One run's files. Nothing is kept in memory."""
+    """Access to one run's files; it caches nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class RunFolder:
 
     @property
     def output(self) -> Path:
-        """Where the runner's stdout and stderr go."""
+        """Return the file for the runner's stdout and stderr."""
         return self.path / "output"
 
     @property
@@ -83,7 +83,7 @@ class RunFolder:
         return self.path / "result"
 
     def exists(self) -> bool:
-        """Return whether the run was ever started and not acked."""
+        """Return whether the run was started and not acked."""
         return (self.path / "job").exists()
 
     def read_job(self) -> protocol.PushedJob:
@@ -96,7 +96,7 @@ class RunFolder:
         return protocol.unpack_job(read_limited(self.path / "job", protocol.JOB_LIMIT))
 
     def claim(self, process: ProcessRef) -> bool:
-        """Take the run for one runner; False when another one has it."""
+        """Claim the run for a runner; return False if another one has it."""
         temporary = self.path / f".runner.{os.getpid()}"
         write_durable(temporary, _told(process))
         try:
@@ -109,11 +109,11 @@ class RunFolder:
         return True
 
     def name_worker(self, process: ProcessRef) -> None:
-        """Say which process does the work."""
+        """Record the worker process."""
         write_durable(self.path / "worker", _told(process))
 
     def process(self, name: str) -> Optional[ProcessRef]:
-        """Return the `runner` or the `worker`; None: there is none yet, or its file is torn."""
+        """Return the `runner` or the `worker`; None if there is none yet or its file is torn."""
         try:
             data = json.loads(read_limited(self.path / name, _SMALL))
             return decode(ProcessRef, data)
@@ -121,29 +121,29 @@ class RunFolder:
             return None
 
     def is_claimed(self) -> bool:
-        """Return whether a runner took the run, living or dead."""
+        """Return whether a runner, alive or dead, has claimed the run."""
         return (self.path / "runner").exists()
 
     def cancel(self, reason: str) -> None:
-        """Call the run off; the first reason counts."""
+        """Cancel the run; the first reason stays."""
         if not (self.path / "cancel").exists():
             write_durable(self.path / "cancel", reason.encode("utf-8", "replace")[:4000])
 
     def cancelled(self) -> Optional[str]:
-        """Return why the run is called off; None: it is not."""
+        """Return why the run is cancelled; None if it is not."""
         try:
             return read_limited(self.path / "cancel", _SMALL).decode("utf-8", "replace")
         except OSError:
             return None
 
     def supply(self, number: int, blob: bytes) -> None:
-        """Keep the master's answer to question *number*; the first one counts."""
+        """Store the master's answer to question *number*; the first one stays."""
         target = self.path / f"supply-{number}"
         if not target.exists():
             write_durable(target, blob)
 
     def supplied(self, number: int) -> Optional[bytes]:
-        """Return the master's answer to question *number*; None: it is not here yet."""
+        """Return the master's answer to question *number*, or None."""
         try:
             return read_limited(self.path / f"supply-{number}", protocol.JOB_LIMIT)
         except FileNotFoundError:
@@ -154,7 +154,7 @@ class RunFolder:
         return (self.path / f"supply-{number}").exists()
 
     def finish(self, result: protocol.RunResult) -> bool:
-        """Keep the outcome for good; False when there is one already: the first one counts."""
+        """Store the outcome durably; return False if there is one already, which stays."""
         temporary = self.path / f".result.{os.getpid()}"
         failpoints.hit("ssh.result.before")
         self._write_result(temporary, result)
@@ -169,7 +169,7 @@ class RunFolder:
         return True
 
     def _write_result(self, target: Path, result: protocol.RunResult) -> None:
-        """Write a result; on a full disk into the room kept for it, shortened to fit."""
+        """Write a result; on a full disk shorten it to fit the reserved space."""
         (self.path / "reserve").unlink(missing_ok=True)
         try:
             write_durable(target, protocol.pack_result(result))
@@ -181,7 +181,7 @@ class RunFolder:
             write_durable(target, protocol.pack_result(replace(result, ret=ret)))
 
     def let_go(self) -> None:
-        """Say that the runner has read the outcome: whether it has something to do after it."""
+        """Record that the runner has read the outcome and knows whether to reboot."""
         with contextlib.suppress(OSError):
             (self.path / "read").touch(mode=0o600)
 
@@ -194,22 +194,22 @@ class RunFolder:
         return self.result.exists()
 
     def output_size(self) -> int:
-        """Return how much was printed, in bytes."""
+        """Return the size of the uncaptured output in bytes."""
         return size_of(self.output)
 
     def output_tail(self, size: int = 2048) -> str:
-        """Return the last *size* bytes of what was printed."""
+        """Return the last *size* bytes of the uncaptured output."""
         return tail_of(self.output, size)
 
     def age(self) -> float:
-        """Return how long ago something happened in the folder, seconds; 0 where it is gone."""
+        """Return the time since the last change in the folder, in seconds; 0 if it is gone."""
         try:
             return max(0.0, time.time() - self.path.stat().st_mtime)
         except OSError:
             return 0.0
 
     def remove(self) -> None:
-        """Remove the folder, by one rename: half of a folder would look like a damaged run.
+        """Remove the folder, beginning with a rename: half a folder would look like a damaged run.
 
         Raises:
             OSError: it could not be renamed.
@@ -245,7 +245,7 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
         _keep_reserve(fresh / "reserve")
         sync_folder(fresh)
         failpoints.hit("ssh.start.staged")
-        # Fails where the name is taken: no run's folder is ever empty.
+        # Fails if the name exists, because a run's folder is never empty.
         fresh.rename(run.path)
     except OSError:
         _remove_tree(fresh)
@@ -255,7 +255,7 @@ def create(folder: Path, run_id: str, job: Path) -> RunFolder:
         sync_folder(folder)
         failpoints.hit("ssh.start.named")
     except OSError:
-        # It was refused: nobody may begin it later.
+        # The start was refused, so nobody may begin the run later.
         if not run.is_claimed():
             run.remove()
         raise
@@ -267,7 +267,7 @@ def _keep_reserve(path: Path) -> None:
     try:
         os.posix_fallocate(handle, 0, RESERVE_BYTES)
     except OSError as error:
-        # A file system that can't promise room (NFS under musl) is no reason not to run.
+        # A file system without preallocation (NFS under musl) must not prevent the run.
         if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
             raise
     finally:
@@ -275,7 +275,7 @@ def _keep_reserve(path: Path) -> None:
 
 
 def _remove_tree(path: Path) -> None:
-    """Remove a folder, if it is there, as far as that goes."""
+    """Remove a folder, if it exists, ignoring errors."""
     if path.exists():
         import shutil
 
@@ -283,7 +283,7 @@ def _remove_tree(path: Path) -> None:
 
 
 def every(folder: Path) -> List[RunFolder]:
-    """Return the runs of a folder, sorted by id; what is being made or removed is none."""
+    """Return the runs of a folder, sorted by id, without those being created or removed."""
     return [
         RunFolder(path)
         for path in sorted(folder.iterdir())
@@ -292,7 +292,7 @@ def every(folder: Path) -> List[RunFolder]:
 
 
 def sweep(folder: Path) -> int:
-    """Remove what a killed process was making or removing; return how much."""
+    """Remove folders that a killed process was creating or removing; return their number."""
     removed = 0
     for path in folder.iterdir():
         made = path.name.startswith(_NEW) and is_orphan(path)
@@ -303,7 +303,7 @@ def sweep(folder: Path) -> int:
 
 
 def is_orphan(path: Path) -> bool:
-    """Return whether the process whose pid a temporary name ends with is gone."""
+    """Return whether the process is gone whose pid ends a temporary name."""
     pid = path.name.rpartition(".")[2]
     return not pid.isdigit() or start_ticks(int(pid)) is None
 
@@ -336,7 +336,7 @@ class StepWriter:
         kept = ready if isinstance(ready, dict) else {"text": ready}
         when = self._clock.now().timestamp()
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        # Opened each time: a lock belongs to an opening, which forked processes would share.
+        # Opened each time, because forked processes would share the lock of one open file.
         handle = os.open(self._path, flags, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -349,7 +349,7 @@ class StepWriter:
 
 
 def _append(handle: int, at: int, line: bytes) -> None:
-    """Write *line* behind the good ones; a torn one of a killed process goes."""
+    """Write *line* after the intact ones; truncate a torn one of a killed process."""
     os.ftruncate(handle, at)
     os.lseek(handle, at, os.SEEK_SET)
     try:
@@ -360,16 +360,16 @@ def _append(handle: int, at: int, line: bytes) -> None:
 
 
 class StepReader:
-    """Reads a journal as it grows, while another process writes it."""
+    """Reads a journal while another process writes it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        #: Length of the whole lines read so far.
+        #: Length of the complete lines read so far.
         self.good = 0
         self._seq = 0
 
-    def all(self) -> List[protocol.Step]:
-        """Return the steps from the start; a torn or damaged line ends them."""
+    def all(self) -> List[protocol.RunStep]:
+        """Return the steps from the start, up to a torn or damaged line."""
         self.good = self._seq = 0
         return self._read()
 
@@ -378,15 +378,15 @@ class StepReader:
         self._read()
         return self._seq
 
-    def after(self, seq: int, limit: int) -> List[protocol.Step]:
+    def after(self, seq: int, limit: int) -> List[protocol.RunStep]:
         """Return up to *limit* steps after number *seq*."""
         if seq != self._seq:
             self.good = self._seq = 0
             self._read(seq)
         return self._read(seq + limit)
 
-    def _read(self, until: Optional[int] = None) -> List[protocol.Step]:
-        found: List[protocol.Step] = []
+    def _read(self, until: Optional[int] = None) -> List[protocol.RunStep]:
+        found: List[protocol.RunStep] = []
         try:
             with self._path.open("rb") as stream:
                 stream.seek(self.good)
@@ -397,7 +397,7 @@ class StepReader:
                         break
                     self._seq += 1
                     self.good += len(line)
-                    found.append(decode(protocol.Step, record, "step"))
+                    found.append(decode(protocol.RunStep, record, "step"))
         except FileNotFoundError:
             return []
         return found

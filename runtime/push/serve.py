@@ -1,8 +1,8 @@
 """The program on a host: answers the master's questions over stdin and stdout of one SSH channel.
 
-Started by `catena.ssh.push.bundle`'s bootstrap, which has read the nonce and put the bundle on the
-path. One question at a time; while one waits (a call, a poll), the end of the channel is noticed,
-and ends the program with all that it started, save the detached runs.
+The bootstrap of `catena.ssh.push.bundle` starts it after reading the nonce and adding the bundle
+to sys.path. It answers one question at a time. The end of the channel is noticed even while a call
+or a poll waits; it ends the program with its child processes, except detached runs.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from catena.core.frozen import replace
 from catena.runtime.garbage import look_seldom
 from catena.runtime.push import protocol as p
 from catena.runtime.push import runner, runs
-from catena.runtime.push.caller import Caller, ChannelEndedError
+from catena.runtime.push.caller import CallProcess, ChannelEndedError
 from catena.runtime.push.files import ShippedFiles
 from catena.runtime.push.host_folder import Room, machine_id, trouble_of
 from catena.runtime.push.incoming import Incoming
 from catena.runtime.push.outcome import boot_id
-from catena.runtime.push.protocol import RunPhase, TargetError, Trouble
+from catena.runtime.push.protocol import ProgramError, RunPhase, Trouble
 from catena.runtime.push.runs import RunFolder, StepReader
 from catena.runtime.resume_file import NAME as CHAIN_FILE
 
-#: How often a waiting poll looks for a step.
+#: Seconds between a waiting poll's checks for a step.
 LOOK_SECONDS = 0.01
-#: How long `cancel` waits for the end that it asked for.
+#: Seconds for which `cancel` waits for the run to end.
 CANCEL_SECONDS = 5.0
-#: How long `ack` waits for the runner to have read the result.
+#: Seconds for which `ack` waits until the runner has read the result.
 READ_SECONDS = 5.0
 DAY_SECONDS = 24 * 3600.0
-#: A run that nobody has taken for so long is not about to begin.
+#: Seconds after which an unclaimed run is not going to start.
 NEVER_SECONDS = 60.0
 
-#: An answer and the bytes beside it.
+#: An answer and its blob.
 Answer = Tuple[Any, bytes]
 
 
 class Input:
-    """The channel's input, as messages; a question may come while another one waits."""
+    """The channel's input as messages; a question may arrive while another one is answered."""
 
     def __init__(self, handle: int, framer: Framer) -> None:
         self.handle = handle
@@ -61,10 +61,10 @@ class Input:
         self._messages: Deque[Tuple[Dict[str, Any], bytes]] = deque()
 
     def hear(self) -> bool:
-        """Take what is there to read; False: the input has ended.
+        """Read the available input; return False at its end.
 
         Raises:
-            PeerError, LimitError: it is not the master's.
+            PeerError, LimitError: the input is not the master's.
         """
         data = os.read(self.handle, 1 << 20)
         self._messages.extend(self._framer.feed(data))
@@ -82,10 +82,10 @@ class Input:
         return self._messages.popleft()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a message that long at most; return whether there is one.
+        """Wait up to *seconds* for a message; return whether there is one.
 
         Raises:
-            ChannelEndedError: there is none any more.
+            ChannelEndedError: the channel has ended.
         """
         if not self._messages and select.select([self.handle], (), (), seconds)[0]:
             if not self.hear():
@@ -104,11 +104,11 @@ class Server:
     def __init__(self, room: Room, source: Input) -> None:
         self._room = room
         self._input = source
-        self._caller = Caller(room, source.handle, source.hear)
+        self._caller = CallProcess(room, source.handle, source.hear)
         self._incoming = Incoming(room)
         self._readers: Dict[str, StepReader] = {}
         self._handlers: Mapping[Type[Any], Callable[[Any, bytes], Answer]] = {
-            p.Hello: self._hello,
+            p.HostHello: self._hello,
             p.Open: self._open,
             p.Pillar: self._call,
             p.Call: self._call,
@@ -143,7 +143,7 @@ class Server:
             return p.failure(trouble_of(error)), b""
 
     def close(self) -> None:
-        """End what this program started, and clean up once a day; detached runs go on."""
+        """End child processes, and clean up once a day; detached runs continue."""
         self._caller.close()
         self._incoming.close()
         stamp = self._room.path / ".cleaned"
@@ -153,14 +153,14 @@ class Server:
                 self._clean(p.Clean(), b"")
 
     def sweep(self) -> None:
-        """Remove what killed processes were about to make or remove."""
+        """Remove the temporary files of killed processes."""
         runs.sweep(self._room.runs)
         self._incoming.sweep()
 
-    def _hello(self, question: p.Hello, blob: bytes) -> Answer:
+    def _hello(self, question: p.HostHello, blob: bytes) -> Answer:
         version = ".".join(str(part) for part in sys.version_info[:3])
         briefs = tuple(self._brief(run) for run in runs.every(self._room.runs))
-        return p.Welcome(
+        return p.HostWelcome(
             catena.__version__,
             version,
             os.getpid(),
@@ -179,7 +179,7 @@ class Server:
             spec = run.read_job().spec
             jid, fun = spec.jid, spec.fun
         phase = RunPhase.running
-        # What stands in the way of its end is told to who asks for this run, not to everybody.
+        # An obstacle to a run's end is reported to the caller who asks for that run, not to all.
         with contextlib.suppress(CatenaError, OSError):
             phase = runner.look(self._room, run, asked_for=False)
         return p.RunBrief(run.run_id, jid, fun, phase, (run.path / "job").stat().st_mtime)
@@ -199,7 +199,7 @@ class Server:
     def _put(self, question: p.Put, blob: bytes) -> Answer:
         size = sum(one.length for one in question.slices)
         if size > p.PUT_LIMIT:
-            raise TargetError(Trouble.refused, f"{size} bytes in one put, limit {p.PUT_LIMIT}")
+            raise ProgramError(Trouble.refused, f"{size} bytes in one put, limit {p.PUT_LIMIT}")
         self._incoming.put(question.slices, _unpacked(blob, size) if question.packed else blob)
         return p.Nothing(), b""
 
@@ -212,7 +212,7 @@ class Server:
     def _create(self, run_id: str, sha256: str) -> RunFolder:
         part = self._room.parts.find(sha256)
         if part is None:
-            raise TargetError(Trouble.parts, "the job itself is missing", (sha256,))
+            raise ProgramError(Trouble.parts, "the job itself is missing", (sha256,))
         job = p.unpack_job(read_limited(part, p.JOB_LIMIT))
         if job.identity.settings.get("testing") is True:
             failpoints.arm(True)
@@ -221,7 +221,7 @@ class Server:
         texts = (s for s in job.rendered.values() if self._room.parts.find(p.sha256(s)) is None)
         missing.extend(sorted(set(texts)))
         if missing:
-            raise TargetError(Trouble.parts, f"{len(missing)} parts are missing", tuple(missing))
+            raise ProgramError(Trouble.parts, f"{len(missing)} parts are missing", tuple(missing))
         run = runs.create(self._room.runs, run_id, part)
         self._room.parts.drop(sha256)
         return run
@@ -236,7 +236,7 @@ class Server:
                 return polled, b""
 
     def _polled(self, run: RunFolder, after: int) -> p.Polled:
-        # Looked at first: a run that is done writes no more steps.
+        # Look first: a finished run writes no more steps.
         phase = runner.look(self._room, run)
         reader = self._readers.setdefault(run.run_id, StepReader(run.steps))
         steps = reader.after(after, p.STEPS_LIMIT)
@@ -246,14 +246,14 @@ class Server:
 
     def _supply(self, question: p.Supply, blob: bytes) -> Answer:
         if question.number < 1:
-            raise TargetError(Trouble.refused, "questions are counted from 1")
+            raise ProgramError(Trouble.refused, "questions are counted from 1")
         self._run(question.run_id).supply(question.number, blob)
         return p.Nothing(), b""
 
     def _collect(self, question: p.Collect, blob: bytes) -> Answer:
         run = self._run(question.run_id)
         if runner.look(self._room, run) is not RunPhase.done:
-            raise TargetError(Trouble.busy, f"run {run.run_id} still goes on")
+            raise ProgramError(Trouble.busy, f"run {run.run_id} still goes on")
         data = read_limited(run.result, p.JOB_LIMIT)
         start = max(question.offset, 0)
         piece = data[start : start + p.COLLECT_LIMIT]
@@ -273,12 +273,12 @@ class Server:
         run = RunFolder(self._room.runs / p.run_id(question.run_id))
         if run.exists():
             if runner.look(self._room, run) is not RunPhase.done:
-                raise TargetError(Trouble.busy, f"run {run.run_id} still goes on")
-            # What the runner has to do after it (a reboot) stands in what is removed here.
+                raise ProgramError(Trouble.busy, f"run {run.run_id} still goes on")
+            # The runner's next task (a reboot) is in the files that are removed here.
             ends = time.monotonic() + READ_SECONDS
             while not runner.is_read(run):
                 if time.monotonic() > ends:
-                    raise TargetError(Trouble.busy, f"run {run.run_id} has not ended yet")
+                    raise ProgramError(Trouble.busy, f"run {run.run_id} has not ended yet")
                 time.sleep(LOOK_SECONDS)
             failpoints.hit("ssh.ack.before")
             run.remove()
@@ -303,10 +303,10 @@ class Server:
     def _wipe(self, question: p.Wipe, blob: bytes) -> Answer:
         for run in runs.every(self._room.runs):
             if runner.look(self._room, run, asked_for=False) is not RunPhase.done:
-                raise TargetError(Trouble.busy, f"run {run.run_id} still goes on")
+                raise ProgramError(Trouble.busy, f"run {run.run_id} still goes on")
         # Also the one that is renamed while its chunk runs.
         for path in self._room.path.glob(f"hosts/*/conf/minion.d/{CHAIN_FILE}*"):
-            raise TargetError(Trouble.busy, f"an action chain goes on here ({path})")
+            raise ProgramError(Trouble.busy, f"an action chain goes on here ({path})")
         self._caller.close()
         self._room.wipe()
         return p.Nothing(), b""
@@ -314,11 +314,11 @@ class Server:
     def _run(self, run_id: str) -> RunFolder:
         run = RunFolder(self._room.runs / p.run_id(run_id))
         if not run.exists():
-            raise TargetError(Trouble.unknown_run, f"there is no run {run_id} on this host")
+            raise ProgramError(Trouble.unknown_run, f"there is no run {run_id} on this host")
         return run
 
 
-def _marked(run: RunFolder, step: p.Step) -> p.Step:
+def _marked(run: RunFolder, step: p.RunStep) -> p.RunStep:
     """Return a step; a question of which the answer is here says so to who comes anew."""
     number = step.data.get("number")
     if step.kind != "ask" or type(number) is not int or not run.is_supplied(number):
@@ -331,7 +331,7 @@ def _unpacked(blob: bytes, size: int) -> bytes:
     try:
         data = unzip.decompress(blob, size + 1)
     except zlib.error as error:
-        raise TargetError(Trouble.content, f"the bytes can't be unpacked: {error}") from None
+        raise ProgramError(Trouble.content, f"the bytes can't be unpacked: {error}") from None
     return data
 
 
@@ -384,7 +384,7 @@ def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> 
     _leave_session()
     try:
         room = Room(Path(folder))
-    except TargetError as error:
+    except ProgramError as error:
         sys.stderr.write(f"catena: {error}\n")
         sys.exit(1)
     framer = Framer(nonce, master=False)

@@ -1,9 +1,9 @@
-"""Values of SLS files and functions as JSON and back, without loss.
+"""Conversion of values of SLS files and functions to JSON and back, without loss.
 
-JSON knows neither keys that are not texts (`{80: http}` in a pillar), nor bytes, tuples, sets and
-dates. Those travel as `{"~": kind, "v": …}`; a mapping that has the key "~" itself does too.
-Records travel as mappings of their fields; who reads them knows which they are. What is none of
-all this travels as its text, as on every other way out of a host.
+In JSON, keys are strings only (a pillar may hold `{80: http}`), and there are no bytes, tuples,
+sets or dates. They are encoded as `{"~": kind, "v": …}`, and so is a mapping with the key "~".
+Records are encoded as mappings of their fields; the reader knows the record's type. A value of any
+other type is encoded as its text, as in every other output of a host.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Mapping
 from catena.core.errors import LimitError, RecordError
 from catena.core.frozen import fields, is_dataclass
 
-#: Nested deeper than any file that the readers of YAML and JSON accept would ever be of use.
+#: Maximum nesting depth; far more than useful YAML and JSON files have.
 DEPTH_LIMIT = 150
 _KIND = "~"
 
@@ -26,17 +26,17 @@ def dumps(value: Any) -> bytes:
     """Return *value* as JSON.
 
     Raises:
-        LimitError: it is nested too deeply, or holds itself.
+        LimitError: *value* is nested too deeply, or contains itself.
     """
     return json.dumps(pack(value), separators=(",", ":")).encode("ascii")
 
 
 def loads(data: bytes) -> Any:
-    """Return the value that `dumps` was given.
+    """Decode the output of `dumps`.
 
     Raises:
-        RecordError: *data* is not what `dumps` makes.
-        LimitError: it is nested too deeply.
+        RecordError: *data* is not output of `dumps`.
+        LimitError: the value is nested too deeply.
     """
     try:
         found = json.loads(data)
@@ -46,10 +46,10 @@ def loads(data: bytes) -> Any:
 
 
 def pack(value: Any, depth: int = 0) -> Any:
-    """Return *value* as what JSON carries; see the module.
+    """Return *value* as JSON-compatible data, encoded as the module's docstring says.
 
     Raises:
-        LimitError: it is nested too deeply, or holds itself.
+        LimitError: *value* is nested too deeply, or contains itself.
     """
     if value is None or type(value) in (str, bool, int, float):
         return value
@@ -81,11 +81,11 @@ def _pack_mapping(value: Mapping[Any, Any], depth: int) -> Any:
 
 
 def unpack(data: Any, depth: int = 0) -> Any:
-    """Return the value that `pack` was given.
+    """Decode the output of `pack`.
 
     Raises:
-        RecordError: *data* is not what `pack` makes.
-        LimitError: it is nested too deeply.
+        RecordError: *data* is not output of `pack`.
+        LimitError: the value is nested too deeply.
     """
     if depth > DEPTH_LIMIT:
         raise LimitError(f"a value is nested more than {DEPTH_LIMIT} deep")
@@ -127,7 +127,7 @@ def _base64(value: Any, depth: int) -> str:
 
 _ToJson = Callable[[Any, int], Any]
 
-#: kind -> (types, to JSON, from JSON). datetime is a date: it stands first.
+#: kind -> (types, to JSON, from JSON). "datetime" precedes "date", of which it is a subclass.
 _KINDS: Dict[str, tuple[Any, _ToJson, _ToJson]] = {
     "bytes": ((bytes, bytearray), _base64, lambda data, _: base64.b64decode(data, validate=True)),
     "tuple": (tuple, _items, lambda data, depth: tuple(unpack(i, depth) for i in data)),

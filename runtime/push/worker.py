@@ -1,4 +1,4 @@
-"""The process that works on a run: one job to its end, nobody asked but through the journal."""
+"""The process that executes one run; it reports to the master only through the run's journal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catena.runtime.push.host_folder import Room
 from catena.runtime.push.outcome import failed
 from catena.runtime.push.protocol import PushedJob, RunResult
 from catena.runtime.push.runs import RunFolder
-from catena.runtime.session import Session
+from catena.runtime.session import JobSession
 from catena.states.compiler import api
 from catena.states.compiler.faults import StateArgumentsError
 from catena.states.compiler.model import Low, Row
@@ -29,7 +29,7 @@ from catena.states.compiler.run import MockHooks, ProgressHooks
 
 
 def work(room: Room, run: RunFolder, job: PushedJob) -> None:
-    """Run the job of a run in this process, and make its return durable."""
+    """Run *job* in this process and store its return durably; errors become a failed return."""
     look_seldom()
     try:
         session = session_of(room, run, job)
@@ -45,8 +45,8 @@ def work(room: Room, run: RunFolder, job: PushedJob) -> None:
 
 
 @contextlib.contextmanager
-def _turn(room: Room, session: Session, job: PushedJob) -> Iterator[None]:
-    """Hold the host's place for one state run, by whatever id; other functions need none."""
+def _turn(room: Room, session: JobSession, job: PushedJob) -> Iterator[None]:
+    """Hold the host's lock for state runs, shared by all its ids; other functions take no lock."""
     functions = session.context.functions
     queued = job.spec.fun in functions and functions[job.spec.fun].mark.queued
     if not queued or job.spec.kwargs.get("concurrent") is True:
@@ -65,10 +65,10 @@ def _turn(room: Room, session: Session, job: PushedJob) -> Iterator[None]:
         os.close(handle)
 
 
-def _promised(session: Session, ret: JobReturn) -> Optional[After]:
-    """Return a reboot that was promised and has not happened: who had to do it may be dead.
+def _promised(session: JobSession, ret: JobReturn) -> Optional[After]:
+    """Return a reboot that a chain armed and that has not happened, for example after a crash.
 
-    An agent asks the same when it starts; here nobody starts but the jobs.
+    An agent checks this when it starts. Over SSH only jobs start, so a resume job checks it.
     """
     if ret.fun != RESUME or not isinstance(ret.value, dict) or "not_resumed" not in ret.value:
         return None
@@ -78,10 +78,10 @@ def _promised(session: Session, ret: JobReturn) -> Optional[After]:
 
 
 class StepHooks(ProgressHooks):
-    """Tells of the begin of every state too, so that an interruption can be told."""
+    """Reports the beginning of each state as well, so that an interruption can be reported."""
 
     def before(self, low: Low) -> Optional[Row]:
-        """Tell of the begin."""
+        """Report that a state begins."""
         row = super().before(low)
         if row is None:
             self._host.progress("begin", {"key": low.key, "id": low.id, "sls": low.sls})

@@ -1,4 +1,4 @@
-"""Who we are to a host: keys, certificates, the agent, a password; in that order, few of each."""
+"""Log in to a host with keys and certificates, the SSH agent, or a password, in this order."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 
 from catena.ssh.connect import library
 from catena.ssh.connect.client_config import Hop
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 
-#: sshd gives six tries by default and closes then; one is left for a password.
+#: Maximum number of keys to try: sshd allows six attempts by default, one is for a password.
 KEY_TRIES = 5
 _AGENT_SECONDS = 10.0
 KEY_LIMIT = 64 * 1024
-#: What pam_nologin and systemd say while a host goes down or comes up.
+#: Messages of pam_nologin and systemd while a host shuts down or boots.
 _PASSING = ("going down", "booting up", "not permitted to log in", "unprivileged users")
 _INTERACTIVE = "keyboard-interactive"
 
 
 class _Tries:
-    """What was tried at one host, for the sentence that says why nothing helped."""
+    """The login attempts at one host, for the error message."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -35,15 +35,15 @@ class _Tries:
 
 
 def authenticate(transport: Any, hop: Hop, host: str) -> None:
-    """Log in as the user of *hop*; when this returns, the transport is authenticated.
+    """Log in as the user of *hop*; afterwards the transport is authenticated.
 
     Args:
         transport: paramiko's, its host key checked already.
-        hop: who logs in, and what with.
+        hop: the user and the credentials.
         host: id of the target, for messages.
 
     Raises:
-        SshError: phase authenticate; `waits` where the host is going down or coming up.
+        SshError: phase authenticate; `waits` if the host shuts down or boots.
     """
     paramiko = library.paramiko()
 
@@ -61,7 +61,7 @@ def authenticate(transport: Any, hop: Hop, host: str) -> None:
 
 
 def _named_key(hop: Hop) -> bool:
-    """Whether somebody chose a key for this host: then it comes before the password."""
+    """Return whether a key is configured for this host; it is then tried before the password."""
     return len(hop.identities) == 1
 
 
@@ -83,13 +83,13 @@ def _by_keys(transport: Any, hop: Hop, tries: _Tries) -> bool:
         if not rest:
             return True
         tries.allowed = list(rest)
-        # The key was right, and the host wants more (AuthenticationMethods publickey,password).
+        # The host accepted the key but requires more (AuthenticationMethods publickey,password).
         return bool(hop.password) and _by_password(transport, hop, tries)
     return False
 
 
 def _by_password(transport: Any, hop: Hop, tries: _Tries) -> bool:
-    """Try the password by either of its methods; False: the host takes neither or it is wrong."""
+    """Try both password methods; return False if the host refuses them or the password."""
     paramiko = library.paramiko()
 
     try:
@@ -104,7 +104,7 @@ def _by_password(transport: Any, hop: Hop, tries: _Tries) -> bool:
         return False
 
     def answer(title: str, text: str, prompts: Sequence[tuple[str, bool]]) -> list[str]:
-        # Only a hidden question can be for the password; others get nothing.
+        # Only a prompt without echo can ask for the password; other prompts get no answer.
         return ["" if echo else hop.password for _, echo in prompts]
 
     try:
@@ -115,7 +115,7 @@ def _by_password(transport: Any, hop: Hop, tries: _Tries) -> bool:
 
 
 def _keys(hop: Hop, tries: _Tries) -> Iterator[tuple[str, Any]]:
-    """Yield (name, key): certificates and chosen keys, then the agent's, then the usual files."""
+    """Yield (name, key): certificates, configured keys, the agent's keys, default files."""
     chosen = _named_key(hop)
     if chosen:
         yield from _files(hop, tries)
@@ -158,7 +158,7 @@ def _read_key(path: Path, hop: Hop) -> Any:
         try:
             return paramiko.PKey.from_path(path, hop.key_password.encode())
         except TypeError:
-            # It is not locked, and needs no password.
+            # The key is not encrypted and needs no password.
             pass
     return paramiko.PKey.from_path(path)
 
@@ -178,7 +178,7 @@ def _is_locked(data: bytes) -> bool:
         head = base64.b64decode(body[:64])
     except binascii.Error:
         return False
-    # After the magic words: the length of the cipher's name, and the name.
+    # The header is followed by the length of the cipher's name, and the name.
     return head[19:23] != b"none"
 
 
@@ -189,7 +189,7 @@ def _with_certificate(path: Path, certificate: Path, hop: Hop, tries: _Tries) ->
     try:
         key.load_certificate(str(certificate))
     except (OSError, ValueError, paramiko.SSHException):
-        # Another key's: ssh passes over it too.
+        # The certificate belongs to another key; ssh ignores it too.
         return None
     return key
 
@@ -233,21 +233,21 @@ def _refused(
 ) -> SshError:
     banner = _banner(transport)
     if any(word in banner.lower() for word in _PASSING):
-        return SshError(host, Phase.authenticate, f"not yet: {banner}", waits=True)
+        return SshError(host, PushPhase.authenticate, f"not yet: {banner}", waits=True)
     if error is not None and not transport.is_active():
         why = f"the connection ended while logging in as {hop.user}"
         after = f" (tried {', '.join(tries.told)})" if tries.told else ""
-        return SshError(host, Phase.authenticate, why + after, waits=not tries.told)
+        return SshError(host, PushPhase.authenticate, why + after, waits=not tries.told)
     tried = f"tried {', '.join(tries.told)}" if tries.told else "there was no key to try"
     takes = f"; it takes {', '.join(tries.allowed)}" if tries.allowed else ""
     advice = f"put a key into {hop.user}'s authorized_keys, or name one as priv: in the roster"
     if {"password", _INTERACTIVE} & set(tries.allowed):
         advice += ", or correct passwd:" if hop.password else ", or give passwd: (--askpass)"
-    return SshError(host, Phase.authenticate, f"{hop.user} is refused: {tried}{takes}", advice)
+    return SshError(host, PushPhase.authenticate, f"{hop.user} is refused: {tried}{takes}", advice)
 
 
 def _banner(transport: Any) -> str:
-    # Of sshd's last words too: Transport.get_banner() knows none once the connection has ended,
-    # and with PAM sshd says "System is booting up" and hangs up.
+    # Transport.get_banner() is empty after the connection has ended. But with PAM, sshd sends
+    # # "System is booting up" as a banner and disconnects.
     found = getattr(transport.auth_handler, "banner", None)
     return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""

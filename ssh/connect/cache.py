@@ -1,4 +1,4 @@
-"""Where this user keeps what is known of hosts, and what was made for them."""
+"""The cache folder of this user for data about hosts and for compiled files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from catena.core.files import private_folder
 
 
 def cache_of(settings: MasterSettings) -> Path:
-    """Return the private folder of this user for what is kept of hosts and compilations.
+    """Return the private cache folder of this user for data about hosts and compilations.
 
     Raises:
-        ConfigError: there can be none.
+        ConfigError: the folder can't be created.
     """
     folder = Path(settings.cache_dir)
     try:

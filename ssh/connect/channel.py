@@ -1,4 +1,4 @@
-"""Question and answer with the program on a host, in frames."""
+"""Framed requests to the program on a host, and its replies."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from catena.core.errors import LimitError, PeerError
 from catena.core.framing import NEED, NOISE_LIMIT, READY, Framer, marker
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError, refused
-from catena.ssh.connect.link import Reply
-from catena.ssh.connect.session import Session
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError, refused
+from catena.ssh.connect.link import ProgramReply
+from catena.ssh.connect.session import RemoteCommand
 
 DEFAULT_SECONDS = 60.0
-#: Begins the line in which our program says why it does not begin (`ssh.push.bootstrap`).
+#: Prefix of the line in which catena's program reports why it can't start (`ssh.push.bootstrap`).
 _REFUSAL = "catena: "
 
 
@@ -25,11 +25,11 @@ class FramedChannel:
     Args:
         session: the running program, ready.
         framer: of this run.
-        rest: what came behind the ready mark.
+        rest: bytes received after the ready mark.
         host: id of the target.
     """
 
-    def __init__(self, session: Session, framer: Framer, rest: bytes, host: str) -> None:
+    def __init__(self, session: RemoteCommand, framer: Framer, rest: bytes, host: str) -> None:
         self._session = session
         self._framer = framer
         self._rest = rest
@@ -39,23 +39,25 @@ class FramedChannel:
 
     def request(
         self, message: Mapping[str, Any], blob: bytes = b"", *, timeout: float | None = None
-    ) -> Reply:
-        """Send a question, return the answer (see `ssh.connect.link.Channel`)."""
+    ) -> ProgramReply:
+        """Send a request and return the reply (see `ssh.connect.link.ProgramChannel`)."""
         deadline = time.monotonic() + (DEFAULT_SECONDS if timeout is None else timeout)
         with self._lock:
             if self._closed:
-                raise ChannelLostError(self._host, Phase.run, "the channel is closed", waits=True)
+                raise ChannelLostError(
+                    self._host, PushPhase.run, "the channel is closed", waits=True
+                )
             frame = self._framer.encode(message, blob)
             try:
                 self._session.send(frame, deadline)
                 return self._answer(deadline)
             except BaseException:
-                # A late answer would be taken for the next question's.
+                # A late reply would be mistaken for the reply to the next request.
                 self._closed = True
                 self._session.close()
                 raise
 
-    def _answer(self, deadline: float) -> Reply:
+    def _answer(self, deadline: float) -> ProgramReply:
         data, self._rest = self._rest, b""
         while True:
             try:
@@ -65,30 +67,30 @@ class FramedChannel:
             if len(answers) > 1:
                 raise PeerError(f"{self._host}: {len(answers)} answers to one question")
             if answers:
-                return Reply(*answers[0])
-            data = _piece(self._session, deadline, self._host, Phase.run)
+                return ProgramReply(*answers[0])
+            data = _piece(self._session, deadline, self._host, PushPhase.run)
 
     def close(self) -> None:
-        """End the channel. Never raises."""
+        """Close the channel. Never raises."""
         self._closed = True
         self._session.close()
 
 
 def start(
-    session: Session, host: str, supply: Callable[[], bytes] | None, timeout: float
+    session: RemoteCommand, host: str, supply: Callable[[], bytes] | None, timeout: float
 ) -> FramedChannel:
-    """Return the channel to a program that was just started (see `ssh.connect.link.Connection`).
+    """Return the channel to a newly started program (see `ssh.connect.link.Connection`).
 
     Raises:
-        SshError: it ended, was silent, or asked for what there is not.
+        SshError: the program ended, sent nothing, or requested data that does not exist.
     """
     deadline = time.monotonic() + timeout
     nonce = secrets.token_hex(32)
     try:
         if session.may_ask:
-            # What we sent before would be taken for the password.
+            # sudo would read earlier input as the password.
             session.await_begin(deadline)
-        # Where it takes no input any more, what it says instead is the better error.
+        # If the program no longer reads, its output is the better error message.
         session.send(f"{nonce}\n".encode("ascii"), deadline)
         rest = _ready(session, host, nonce, supply, deadline)
     except BaseException:
@@ -98,22 +100,22 @@ def start(
 
 
 def _ready(
-    session: Session,
+    session: RemoteCommand,
     host: str,
     nonce: str,
     supply: Callable[[], bytes] | None,
     deadline: float,
 ) -> bytes:
-    """Return what follows the ready mark; give the program what it needs before."""
+    """Send the program what it requests; return the bytes after its ready mark."""
     seen = bytearray()
     need, ready = marker(NEED, nonce), marker(READY, nonce)
     while True:
-        seen += _piece(session, deadline, host, Phase.session)
+        seen += _piece(session, deadline, host, PushPhase.session)
         at = seen.find(need)
         if at >= 0:
             if supply is None:
                 raise SshError(
-                    host, Phase.install, "the program asks for what it was not promised"
+                    host, PushPhase.install, "the program asks for what it was not promised"
                 )
             data, supply = supply(), None
             session.send(b"%d\n%b" % (len(data), data), deadline)
@@ -122,11 +124,13 @@ def _ready(
         if at >= 0:
             return bytes(seen[at + len(ready) :])
         if len(seen) > NOISE_LIMIT:
-            raise SshError(host, Phase.session, "the program prints without end and is not ready")
+            raise SshError(
+                host, PushPhase.session, "the program prints without end and is not ready"
+            )
 
 
-def _piece(session: Session, deadline: float, host: str, phase: Phase) -> bytes:
-    """Return the next bytes of stdout; stderr is kept for messages."""
+def _piece(session: RemoteCommand, deadline: float, host: str, phase: PushPhase) -> bytes:
+    """Return the next bytes of stdout; store stderr for messages."""
     while True:
         out, err = session.receive(deadline)
         if out:

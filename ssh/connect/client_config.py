@@ -1,8 +1,7 @@
-"""The user's SSH configuration: how a target is reached, and with which keys.
+"""The user's SSH configuration: the route to a target, and the keys.
 
-Files are read with paramiko's reader of ssh_config(5); `Include` is put in here. What they give
-passes the same grammar as a roster's fields. Host keys are always checked: StrictHostKeyChecking
-has no effect.
+paramiko parses the files as ssh_config(5); `Include` is expanded here. Their values pass the same
+grammar as a roster's fields. Host keys are always checked: StrictHostKeyChecking has no effect.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from catena.core.files import read_limited
 from catena.core.frozen import dataclass, field, replace
 from catena.ssh.connect import library
 from catena.ssh.connect.host_keys import SSH_PORT, lookup_name
-from catena.ssh.connect.target import Target, host_name, port_number, user_name
+from catena.ssh.connect.target import SshTarget, host_name, port_number, user_name
 
 SIZE_LIMIT = 1024 * 1024
-#: Of Include, as in ssh.
+#: Maximum depth of nested `Include`, as in ssh.
 DEPTH_LIMIT = 16
-#: Jump hosts on the way to one target.
+#: Maximum number of jump hosts on the route to one target.
 HOP_LIMIT = 8
 _INCLUDE = re.compile(r"\s*include(?:\s*=\s*|\s+)(.+)\Z", re.IGNORECASE)
 _IDENTITY = re.compile(r"\s*identityfile(?:\s*=\s*|\s+)\"?~/", re.IGNORECASE)
 _PROXY = re.compile(r"\s*proxycommand\b", re.IGNORECASE)
-#: Stands for the sign in a ProxyCommand while paramiko reads it.
+#: Placeholder for "%" in a ProxyCommand while paramiko parses it.
 _PERCENT = "\x01"
 _IDENTITIES = ("id_ed25519", "id_ecdsa", "id_rsa")
 _GLOBAL = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
@@ -41,16 +40,16 @@ _GLOBAL = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
 
 @dataclass(frozen=True)
 class ClientFiles:
-    """Where the files of the user that connects lie."""
+    """Paths of the files of the user that connects."""
 
     home: Path
-    #: Configuration files, the first that says something wins.
+    #: Configuration files; for each option the first value wins.
     configs: tuple[Path, ...]
-    #: catena's own known_hosts, beside the user's.
+    #: catena's own known_hosts file, in addition to the user's.
     own_known_hosts: Path
-    #: Socket of the user's agent, or "".
+    #: Socket of the user's SSH agent, or "".
     agent: str = ""
-    #: The command that settles an unknown host key, without the host.
+    #: The command that accepts an unknown host key, without the host.
     trust_command: str = "catena ssh-key trust"
 
 
@@ -61,22 +60,22 @@ class Hop:
     host: str
     port: int
     user: str
-    #: Private keys that are tried, in their order; those that are not there are passed over.
+    #: Private keys to try, in order; missing files are skipped.
     identities: tuple[Path, ...]
-    #: Certificates beside the keys' own `-cert.pub`.
+    #: Certificates in addition to the keys' own `-cert.pub`.
     certificates: tuple[Path, ...] = ()
-    #: Socket of the agent, "" for none.
+    #: Socket of the SSH agent, "" for none.
     agent: str = ""
-    #: Only agent keys whose public part lies among `identities`.
+    #: Use only agent keys whose public part is among `identities`.
     identities_only: bool = False
     known_hosts: tuple[Path, ...] = ()
-    #: Name in known_hosts.
+    #: The name of the host in known_hosts.
     key_name: str = ""
-    #: How a person names it: as it was asked for, with the port where that was given.
+    #: The name for messages: as the user gave it, with the port if given.
     asked: str = ""
-    #: Words of a program that connects in our place, none by default; run without a shell.
+    #: Command and arguments of a ProxyCommand, which runs without a shell; (): none.
     proxy_command: tuple[str, ...] = ()
-    #: Of a roster; jump hosts have none.
+    #: Password from the roster; jump hosts have none.
     password: str = field(default="", repr=False)
     key_password: str = field(default="", repr=False)
 
@@ -85,9 +84,9 @@ def user_files(own_known_hosts: Path, config: str = "", trust_command: str = "")
     """Return the files of the user that runs this.
 
     Args:
-        own_known_hosts: catena's.
+        own_known_hosts: catena's own file.
         config: an SSH configuration instead of ~/.ssh/config and /etc/ssh/ssh_config.
-        trust_command: what messages name; the usual one when empty.
+        trust_command: the command in messages; "" for the default.
     """
     home = Path(os.environ.get("HOME") or pwd.getpwuid(os.geteuid()).pw_dir)
     configs = (home / ".ssh" / "config", Path("/etc/ssh/ssh_config"))
@@ -101,23 +100,23 @@ def user_files(own_known_hosts: Path, config: str = "", trust_command: str = "")
 
 
 def files_of(settings: MasterSettings, config_dir: str) -> ClientFiles:
-    """Return the same with what a master's settings say.
+    """Return the files of the user, as a master's settings define them.
 
     Args:
         settings: the master's.
-        config_dir: folder of the configuration, for the commands that messages name.
+        config_dir: folder of the configuration, for the commands in messages.
     """
     usual = Path(config_dir) == Path(CONFIG_DIR)
     trust = "" if usual else f"catena -c {config_dir} ssh-key trust"
     return user_files(Path(settings.ssh_known_hosts_file), settings.ssh_config_file, trust)
 
 
-def route(target: Target, files: ClientFiles) -> tuple[Hop, ...]:
-    """Return the connections that lead to *target*: jump hosts, then itself.
+def route(target: SshTarget, files: ClientFiles) -> tuple[Hop, ...]:
+    """Return the route to *target*: jump hosts, then the target itself.
 
     Raises:
-        ConfigError: the SSH configuration can't be used, or its jump hosts go in a circle.
-        TargetError: a value of it breaks its grammar.
+        ConfigError: the SSH configuration can't be used, or its jump hosts form a loop.
+        TargetError: a value of it is invalid.
     """
     paramiko = library.paramiko()
 
@@ -138,7 +137,7 @@ def _options(config: Any, host: str) -> Mapping[str, Any]:
 def _jumps(
     config: Any, found: Mapping[str, Any], files: ClientFiles, seen: tuple[str, ...]
 ) -> list[Hop]:
-    """Return the hops before the host of *found*, those of its jump hosts included."""
+    """Return the hops before the host of *found*, including those of its jump hosts."""
     text = found.get("proxyjump") or "none"
     if text.lower() == "none":
         return []
@@ -148,7 +147,7 @@ def _jumps(
         if host in seen or len(seen) > HOP_LIMIT:
             raise ConfigError(f"ProxyJump goes in a circle: {' > '.join((*seen, host))}")
         theirs = _options(config, host)
-        # A list says the whole way; only its first host may have jump hosts of its own.
+        # A list is the whole route; only its first host may have jump hosts of its own.
         hops += [] if hops else _jumps(config, theirs, files, (*seen, host))
         hop = _hop(theirs, host, files, None)
         hops.append(_placed(hop, user, port, theirs))
@@ -177,7 +176,9 @@ def _asked(name: str, port: int | None) -> str:
     return f"{shown}:{port}" if port else shown
 
 
-def _hop(found: Mapping[str, Any], asked: str, files: ClientFiles, target: Target | None) -> Hop:
+def _hop(
+    found: Mapping[str, Any], asked: str, files: ClientFiles, target: SshTarget | None
+) -> Hop:
     host = host_name(str(found.get("hostname") or asked))
     port = (target.port if target else None) or port_number(found.get("port") or SSH_PORT)
     user = (target.user if target else "") or user_name(str(found.get("user") or _login()))
@@ -221,7 +222,7 @@ def _path(text: str, files: ClientFiles) -> Path:
 
 
 def _identities(
-    found: Mapping[str, Any], files: ClientFiles, target: Target | None
+    found: Mapping[str, Any], files: ClientFiles, target: SshTarget | None
 ) -> tuple[Path, ...]:
     if target and target.private_key:
         return (_path(target.private_key, files),)
@@ -249,7 +250,7 @@ def _known_hosts(found: Mapping[str, Any], files: ClientFiles) -> tuple[Path, ..
 
 
 def _proxy(found: Mapping[str, Any], host: str, port: int, user: str) -> tuple[str, ...]:
-    """Return ProxyCommand as words; a shell never sees it."""
+    """Return ProxyCommand as a list of arguments, which no shell interprets."""
     text = found.get("proxycommand")
     if not text or str(found.get("proxyjump") or "none").lower() != "none":
         return ()
@@ -274,7 +275,7 @@ def _text(files: ClientFiles) -> str:
     texts: list[str] = []
     for path in files.configs:
         lines = "\n".join(_read(path, files, 0))
-        # Each file begins outside of any Host block, which paramiko's reader knows by this line.
+        # Each file starts outside any Host block; this line ends the block of the previous file.
         texts.append(lines if not texts else f"Host *\n{lines}")
     return "\n".join(texts)
 
@@ -300,13 +301,13 @@ def _read(path: Path, files: ClientFiles, depth: int) -> Iterator[str]:
 
 
 def _directive(line: str, path: Path, files: ClientFiles) -> str:
-    """Return *line* unless it would run a program while the file is read."""
+    """Return *line*; refuse one that would run a program while the file is parsed."""
     if re.match(r"\s*match\b.*\bexec\b", line, re.IGNORECASE):
         raise UsageError(f"{path}: Match exec is not supported: it runs a shell for every host")
     if _PROXY.match(line):
-        # paramiko knows nothing of a roster's port and user: `_proxy` puts values in.
+        # paramiko does not know the roster's port and user; `_proxy` inserts them.
         return line.replace("%", _PERCENT)
-    # paramiko would ask the environment whose home it is.
+    # paramiko would expand "~" from the environment variable HOME.
     key = _IDENTITY.match(line)
     return f"{key[0][:-2]}{files.home}/{line[key.end() :]}" if key else line
 
@@ -321,7 +322,7 @@ def _included(word: str, path: Path, files: ClientFiles) -> Sequence[Path]:
 
 
 def _check_owner(path: Path) -> None:
-    """Refuse a file that somebody else could have written, as ssh does."""
+    """Refuse a file that another user could have written, as ssh does."""
     found = path.stat()
     if found.st_uid not in (0, os.geteuid()) or stat.S_IMODE(found.st_mode) & 0o022:
         raise ConfigError(f"{path}: others may write to it, or it is somebody else's")

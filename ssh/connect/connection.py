@@ -1,4 +1,4 @@
-"""One host, connected: commands, the probe, and the channel to our program."""
+"""A connected host: commands, the probe, and the channel to catena's program."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 
 from catena.ssh.connect.channel import FramedChannel, start
 from catena.ssh.connect.client_config import ClientFiles, route
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.connect.link import Completed, Probed
 from catena.ssh.connect.probe import probe
-from catena.ssh.connect.session import Session
-from catena.ssh.connect.target import Target
-from catena.ssh.connect.transport import CutOffError, Line, connect
+from catena.ssh.connect.session import RemoteCommand
+from catena.ssh.connect.target import SshTarget
+from catena.ssh.connect.transport import CutOffError, JumpTransports, connect
 
 DEFAULT_SECONDS = 60.0
-#: How often a host may close the connection before it greets.
+#: Maximum number of attempts when a host closes the connection before its greeting.
 CUT_OFF_TRIES = 4
-#: Input that fits into the window of any server; more is written beside the reading.
+#: Bytes of input that fit into any server's window; more is written by a separate thread.
 _SMALL = 16 * 1024
 
 
@@ -28,19 +28,21 @@ class SshConnection:
 
     Args:
         target: the host.
-        line: to it, authenticated.
-        seconds: for the host to take a command, and for the probe.
+        line: the authenticated connection.
+        seconds: time limit for the start of a command, and for the probe.
     """
 
-    def __init__(self, target: Target, line: Line, seconds: float = DEFAULT_SECONDS) -> None:
+    def __init__(
+        self, target: SshTarget, line: JumpTransports, seconds: float = DEFAULT_SECONDS
+    ) -> None:
         self._target = target
         self._line = line
         self._seconds = seconds
         self._probed: Probed | None = None
 
     @property
-    def target(self) -> Target:
-        """The host of the roster."""
+    def target(self) -> SshTarget:
+        """The host in the roster."""
         return self._target
 
     def run(
@@ -50,10 +52,10 @@ class SshConnection:
         stdin: bytes = b"",
         timeout: float = 60.0,
         limit: int = 1024 * 1024,
-        phase: Phase = Phase.session,
+        phase: PushPhase = PushPhase.session,
         sudo: bool = True,
     ) -> Completed:
-        """Run a command to its end."""
+        """Run a command and wait for its end."""
         deadline = time.monotonic() + timeout
         session = self._session(argv, phase, sudo)
         try:
@@ -68,7 +70,7 @@ class SshConnection:
         return done
 
     def probe(self) -> Probed:
-        """Return what the host has; asked once."""
+        """Return the result of the probe, which runs once."""
         if self._probed is None:
             self._probed = probe(self, self._seconds)
         return self._probed
@@ -81,14 +83,16 @@ class SshConnection:
         timeout: float = 60.0,
     ) -> FramedChannel:
         """Start a program and return the channel to it."""
-        return start(self._session(argv, Phase.session, True), self._target.id, supply, timeout)
+        return start(
+            self._session(argv, PushPhase.session, True), self._target.id, supply, timeout
+        )
 
     def close(self) -> None:
-        """End the connection. Never raises."""
+        """Close the connection. Never raises."""
         self._line.close()
 
-    def _session(self, argv: Sequence[str], phase: Phase, sudo: bool) -> Session:
-        return Session(
+    def _session(self, argv: Sequence[str], phase: PushPhase, sudo: bool) -> RemoteCommand:
+        return RemoteCommand(
             self._line.transport,
             self._target,
             list(argv),
@@ -99,14 +103,14 @@ class SshConnection:
 
 
 def open_connection(
-    target: Target, files: ClientFiles, seconds: float = DEFAULT_SECONDS
+    target: SshTarget, files: ClientFiles, seconds: float = DEFAULT_SECONDS
 ) -> SshConnection:
-    """Return a connection to *target*, its host key checked, logged in.
+    """Connect to *target*, check its host key and log in.
 
     Args:
         target: the host.
         files: of the user that connects.
-        seconds: for each step, where the target does not say.
+        seconds: time limit of each step, if the target has none.
 
     Raises:
         SshError: phase connect, host key or authenticate.
@@ -119,7 +123,8 @@ def open_connection(
         try:
             line = connect(way, target.id, files.trust_command, bound)
         except CutOffError:
-            # sshd, above all a jump host's, drops some of many logins at a time (MaxStartups).
+            # sshd drops some of many simultaneous logins (MaxStartups), in particular on a jump
+            # host.
             left -= 1
             if not left:
                 raise
@@ -128,30 +133,30 @@ def open_connection(
             return SshConnection(target, line, bound)
 
 
-def _feed(session: Session, data: bytes, deadline: float) -> None:
+def _feed(session: RemoteCommand, data: bytes, deadline: float) -> None:
     if len(data) <= _SMALL:
         _write(session, data, deadline)
     else:
-        # The command may answer while it reads; both at once, or both would wait.
+        # The command may write while it reads; without concurrent I/O both sides could block.
         args = (session, data, deadline)
         threading.Thread(target=_write_beside, args=args, daemon=True).start()
 
 
-def _write_beside(session: Session, data: bytes, deadline: float) -> None:
+def _write_beside(session: RemoteCommand, data: bytes, deadline: float) -> None:
     try:
         _write(session, data, deadline)
     except SshError:
-        # Too late: whoever reads the command's output has the same deadline, and says so.
+        # The reader of the command's output has the same deadline and reports it.
         return
 
 
-def _write(session: Session, data: bytes, deadline: float) -> None:
-    # A command that does not want all of its input says by its code what it came to.
+def _write(session: RemoteCommand, data: bytes, deadline: float) -> None:
+    # If a command does not read all of its input, its exit code tells the result.
     if not data or session.send(data, deadline):
         session.end_input()
 
 
-def _collect(session: Session, deadline: float, limit: int) -> Completed:
+def _collect(session: RemoteCommand, deadline: float, limit: int) -> Completed:
     kept, cut = (bytearray(), bytearray()), False
     while True:
         pieces = session.receive(deadline)

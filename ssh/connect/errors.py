@@ -1,4 +1,4 @@
-"""What goes wrong with a host that is reached over SSH, and in which phase."""
+"""Errors of hosts over SSH, with the phase in which they happen."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from enum import StrEnum
 from catena.core.errors import UnreachableError
 
 
-class Phase(StrEnum):
-    """Where a push to one host stands; each error names the one in which it happened."""
+class PushPhase(StrEnum):
+    """The phases of a push to one host; each error names its phase."""
 
     connect = "connect"  #: name, address, TCP, SSH's own greeting
     host_key = "host key"
     authenticate = "authenticate"
-    session = "session"  #: the login shell, sudo, the first answer of our program
-    probe = "probe"  #: which Python, home and temporary folder the host has
-    install = "install"  #: our program and the files of a run on their way
-    compile = "compile"  #: states rendered here with the help of the host
+    session = "session"  #: the login shell, sudo, the first reply of catena's program
+    probe = "probe"  #: Python, home and temporary folder of the host
+    install = "install"  #: transfer of catena's program and of the files of a run
+    compile = "compile"  #: rendering of states on the master, with calls to the host
     start = "start"
     run = "run"
     collect = "collect"
@@ -28,15 +28,15 @@ class SshError(UnreachableError):
 
     Args:
         host: id of the target.
-        phase: in which it happened.
-        what: what was found, one line; text of the host's is cut and made printable here.
+        phase: in which the error happened.
+        what: the cause in one line; text from the host is shortened and made printable.
         advice: what to do about it, or "".
-        waits: whether the same may work later with nobody doing anything (the host boots, its
-            network is away), so that a chain waits instead of failing.
+        waits: whether a retry may succeed without a change (the host boots, its network is
+            down), so that a chain waits instead of failing.
     """
 
     def __init__(
-        self, host: str, phase: Phase, what: str, advice: str = "", *, waits: bool = False
+        self, host: str, phase: PushPhase, what: str, advice: str = "", *, waits: bool = False
     ) -> None:
         line = one_line(what)
         super().__init__(f"{host}: {phase.value}: {line}" + (f"; {advice}" if advice else ""))
@@ -52,13 +52,13 @@ class HostKeyError(SshError):
 
 
 class ChannelLostError(SshError):
-    """The channel to the program on the host ended; what it started goes on without us.
+    """The channel to the program on the host ended; runs that it started continue.
 
-    `waits` is True: connect again and ask what has become of it.
+    `waits` is True: reconnect and ask for the state of the run.
     """
 
 
-#: Words of what a host says of its folder -> what to do.
+#: By phrase in a host's error about its folder: the advice.
 _ROOM_ADVICE = (
     ("no space left", "make room there, or set thin_dir: in the roster"),
     ("disk quota", "make room there, or set thin_dir: in the roster"),
@@ -73,9 +73,9 @@ _ROOM_ADVICE = (
 
 
 def refused(host: str, what: str) -> SshError:
-    """Return the error for a host that says in one line why our program does not work there."""
+    """Return the error for a host that reports in one line why catena's program can't run."""
     found = (advice for words, advice in _ROOM_ADVICE if words in what.lower())
-    return SshError(host, Phase.install, what, next(found, ""))
+    return SshError(host, PushPhase.install, what, next(found, ""))
 
 
 _SHOWN = 300

@@ -1,7 +1,7 @@
-"""Certificates that hosts show, checked against the authorities of known_hosts.
+"""Check certificates of hosts against the authorities of known_hosts.
 
-The format is that of OpenSSH's PROTOCOL.certkeys. Whoever shows one has proved that it holds the
-key in it; what is checked here is that an authority says so, for this name, now.
+The format is that of OpenSSH's PROTOCOL.certkeys. The key exchange has proved that the host holds
+the key. This module checks that an authority has signed the certificate for this name and time.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from catena.core.errors import CatenaError
 from catena.core.frozen import dataclass
 from catena.ssh.connect import library
 
-#: Ends the name of a kind of certificate.
+#: Suffix of the names of certificate types.
 SUFFIX = "-cert-v01@openssh.com"
 SIZE_LIMIT = 64 * 1024
 _HOST = 2
-#: Fields of the key itself, by its kind.
+#: Number of fields of the key itself, by key type.
 _KEY_FIELDS = {"ssh-ed25519": 1, "ssh-rsa": 2}
 _ECDSA_FIELDS = 2
-#: Signatures that count; ssh-rsa means SHA-1.
+#: Accepted signature algorithms; ssh-rsa is missing because it uses SHA-1.
 _SIGNATURES = frozenset(
     """ssh-ed25519 rsa-sha2-512 rsa-sha2-256
     ecdsa-sha2-nistp256 ecdsa-sha2-nistp384 ecdsa-sha2-nistp521""".split()
@@ -30,12 +30,12 @@ _SIGNATURES = frozenset(
 
 
 class CertificateError(CatenaError):
-    """A certificate does not vouch for a host; says why."""
+    """A certificate is not valid for a host; the text says why."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What one says; nothing of it is checked."""
+    """The unchecked contents of a certificate."""
 
     kind: int
     key_id: str
@@ -53,7 +53,7 @@ def parse(blob: bytes) -> Certificate:
     """Return the certificate in *blob*.
 
     Raises:
-        CertificateError: it is none.
+        CertificateError: the blob is no certificate.
     """
     if len(blob) > SIZE_LIMIT:
         raise CertificateError(f"a certificate of {len(blob)} bytes, limit {SIZE_LIMIT}")
@@ -94,15 +94,15 @@ def parse(blob: bytes) -> Certificate:
 
 
 def check(certificate: Certificate, host: str, authorities: Sequence[bytes]) -> None:
-    """Return when an authority vouches for *host* with *certificate*, now.
+    """Check that an authority has certified *host* with *certificate*, valid now.
 
     Args:
         certificate: what the host has shown.
         host: its name, without a port.
-        authorities: public keys of those that count for it.
+        authorities: public keys of the authorities for this host.
 
     Raises:
-        CertificateError: none does; says why.
+        CertificateError: the certificate is not valid; the text says why.
     """
     if certificate.kind != _HOST:
         raise CertificateError("it is a user's certificate, not a host's")
@@ -134,7 +134,7 @@ def _is_signed(certificate: Certificate) -> bool:
             key.verify_ssh_sig(certificate.signed, paramiko.Message(certificate.signature))
         )
     except (paramiko.SSHException, paramiko.UnknownKeyType, ValueError, struct.error):
-        # A ValueError is also what text is that can't be decoded.
+        # UnicodeDecodeError is a ValueError too.
         return False
 
 

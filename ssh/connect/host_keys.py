@@ -1,7 +1,7 @@
-"""Which key a host must show: known_hosts files as people have them, and one of our own.
+"""Host keys: the user's and the system's known_hosts files, and catena's own.
 
-The rules are those of sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. A host is never trusted by being met:
-unknown and changed keys are refused, with the command that settles it.
+The rules are those of sshd(8), SSH_KNOWN_HOSTS FILE FORMAT. There is no trust on first use:
+unknown and changed keys are refused, and the error names the command that accepts the key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from catena.core.files import durable_folder, read_limited, write_durable
 from catena.core.frozen import dataclass
 from catena.ssh.connect import host_certificate
-from catena.ssh.connect.errors import HostKeyError, Phase
+from catena.ssh.connect.errors import HostKeyError, PushPhase
 
 SIZE_LIMIT = 16 * 1024 * 1024
 _CA, _REVOKED = "@cert-authority", "@revoked"
@@ -44,7 +44,7 @@ class HostKey:
 
 
 @dataclass(frozen=True)
-class Entry:
+class KnownHostsEntry:
     """One line of a known_hosts file."""
 
     #: Patterns, or one hashed name (|1|salt|hash).
@@ -56,7 +56,7 @@ class Entry:
     place: str
 
     def is_for(self, name: str) -> bool:
-        """Return whether the line is about *name* (`host`, or `[host]:port`)."""
+        """Return whether the line applies to *name* (`host`, or `[host]:port`)."""
         if len(self.names) == 1 and self.names[0].startswith("|1|"):
             return _hashed_is(self.names[0], name)
         if any(p.startswith("!") and _matches(p[1:], name) for p in self.names):
@@ -64,8 +64,8 @@ class Entry:
         return any(_matches(pattern, name) for pattern in self.names)
 
 
-class Verdict(StrEnum):
-    """What is known of a key that a host shows."""
+class KeyVerdict(StrEnum):
+    """The result of the check of a host key."""
 
     known = "known"
     unknown = "unknown"
@@ -74,28 +74,28 @@ class Verdict(StrEnum):
 
 
 def lookup_name(host: str, port: int) -> str:
-    """Return how known_hosts calls *host* at *port*."""
+    """Return the name of *host* at *port* in known_hosts."""
     return host.lower() if port == SSH_PORT else f"[{host.lower()}]:{port}"
 
 
-def read(paths: Iterable[Path]) -> list[Entry]:
-    """Return the entries of known_hosts files; one that is missing or not ours to read has none.
+def read(paths: Iterable[Path]) -> list[KnownHostsEntry]:
+    """Return the entries of known_hosts files; skip missing and unreadable files.
 
-    Lines that make no sense are passed over, as ssh does; they can only make a host unknown.
+    As in ssh, malformed lines are skipped; this can only make a host unknown.
 
     Raises:
         LimitError: a file is larger than 16 MiB.
-        OSError: it can't be read, for another reason than its permissions.
+        OSError: a file can't be read for a reason other than its permissions.
     """
-    found: list[Entry] = []
+    found: list[KnownHostsEntry] = []
     for path in paths:
         if path.exists() and not path.is_file():
-            # UserKnownHostsFile /dev/null is how people say that there is none.
+            # UserKnownHostsFile /dev/null means that there is no file.
             continue
         try:
             text = read_limited(path, SIZE_LIMIT).decode("utf-8", "replace")
         except (FileNotFoundError, PermissionError):
-            # Root's file, and we are not root: its hosts are unknown to us.
+            # The file belongs to root and this user can't read it; its hosts stay unknown.
             continue
         for number, line in enumerate(text.splitlines(), 1):
             entry = _entry(line, f"{path}:{number}")
@@ -104,34 +104,34 @@ def read(paths: Iterable[Path]) -> list[Entry]:
     return found
 
 
-def judge(entries: Sequence[Entry], name: str, key: HostKey) -> tuple[Verdict, str]:
-    """Return what *entries* say of *key* shown by *name*, and the place that says it.
+def judge(entries: Sequence[KnownHostsEntry], name: str, key: HostKey) -> tuple[KeyVerdict, str]:
+    """Return the verdict of *entries* on *key* of *name*, and the place of the deciding line.
 
-    One line that agrees is enough, as for ssh; a revoked key is refused whatever else is written.
+    As in ssh, one matching line is sufficient; a revoked key is refused in any case.
     """
     about = [entry for entry in entries if entry.is_for(name)]
     for entry in about:
         if entry.marker == _REVOKED and entry.key == key:
-            return Verdict.revoked, entry.place
+            return KeyVerdict.revoked, entry.place
     plain = [entry for entry in about if not entry.marker]
     for entry in plain:
         if entry.key == key:
-            return Verdict.known, entry.place
+            return KeyVerdict.known, entry.place
     for entry in plain:
         if entry.key.kind == key.kind:
-            return Verdict.changed, entry.place
-    # The kinds are asked for in the order of what is known, so another kind is another key.
-    return (Verdict.changed, plain[0].place) if plain else (Verdict.unknown, "")
+            return KeyVerdict.changed, entry.place
+    # Known key types are requested first, so a key of another type means a changed key.
+    return (KeyVerdict.changed, plain[0].place) if plain else (KeyVerdict.unknown, "")
 
 
-def kinds_known(entries: Sequence[Entry], name: str) -> list[str]:
-    """Return the kinds of keys that are known of *name*, so that the host is asked for those."""
+def kinds_known(entries: Sequence[KnownHostsEntry], name: str) -> list[str]:
+    """Return the known key types of *name*, which are requested from the host first."""
     kinds = [entry.key.kind for entry in entries if not entry.marker and entry.is_for(name)]
     return list(dict.fromkeys(kinds))
 
 
-def authorities(entries: Sequence[Entry], name: str) -> list[bytes]:
-    """Return the public keys of those that may vouch for *name*, without the revoked ones."""
+def authorities(entries: Sequence[KnownHostsEntry], name: str) -> list[bytes]:
+    """Return the public keys of the authorities for *name*, without revoked ones."""
     about = [entry for entry in entries if entry.is_for(name)]
     revoked = {entry.key.blob for entry in about if entry.marker == _REVOKED}
     found = (entry.key.blob for entry in about if entry.marker == _CA)
@@ -139,31 +139,31 @@ def authorities(entries: Sequence[Entry], name: str) -> list[bytes]:
 
 
 def check(
-    entries: Sequence[Entry],
+    entries: Sequence[KnownHostsEntry],
     target_id: str,
     settle: str,
     name: str,
     key: HostKey,
     certificate: bytes = b"",
 ) -> None:
-    """Refuse *key* unless it is known for *name*, or an authority vouches for it.
+    """Check that *key* is known for *name* or certified by an authority.
 
     Args:
         entries: of all known_hosts files.
         target_id: for messages.
-        settle: the command that makes the key known.
-        name: as `lookup_name` gives it.
-        key: what the host has shown and proved.
+        settle: the command that accepts the key.
+        name: as returned by `lookup_name`.
+        key: the key that the host has proved to hold.
         certificate: of the key, or b"".
 
     Raises:
         HostKeyError: unknown, changed or revoked.
     """
     verdict, place = judge(entries, name, key)
-    if verdict is Verdict.known:
+    if verdict is KeyVerdict.known:
         return
     why = ""
-    if certificate and verdict is not Verdict.revoked:
+    if certificate and verdict is not KeyVerdict.revoked:
         try:
             host = name.partition("]")[0].removeprefix("[")
             found = host_certificate.parse(certificate)
@@ -173,22 +173,22 @@ def check(
         else:
             return
     shown = f"{key.kind} {key.fingerprint}"
-    if verdict is Verdict.revoked:
+    if verdict is KeyVerdict.revoked:
         what, advice = f"its key {shown} is revoked in {place}", "find out who answers there"
-    elif verdict is Verdict.changed:
+    elif verdict is KeyVerdict.changed:
         what = f"host key changed: it shows {shown}, {place} has another"
         advice = f"if the host was made anew: {settle}; if not, somebody else answers for it"
     else:
         what = f"its key is not known: {shown}"
         advice = f"compare it on the host's console, then: {settle}"
-    raise HostKeyError(target_id, Phase.host_key, what + why, advice)
+    raise HostKeyError(target_id, PushPhase.host_key, what + why, advice)
 
 
-# -- our own file ------------------------------------------------------------------------------
+# -- catena's file -----------------------------------------------------------------------------
 
 
 def trust(path: Path, name: str, keys: Sequence[HostKey]) -> None:
-    """Make *keys* the only ones that our own file has for *name*, durably."""
+    """Store *keys* as the only ones for *name* in catena's own file, durably."""
     with _locked(path):
         kept = [line for line in _lines(path) if not _is_about(line, name)]
         kept += [f"{name} {key.kind} {base64.b64encode(key.blob).decode()}" for key in keys]
@@ -196,7 +196,7 @@ def trust(path: Path, name: str, keys: Sequence[HostKey]) -> None:
 
 
 def forget(path: Path, name: str) -> list[HostKey]:
-    """Take what our own file has for *name* out of it; return the keys."""
+    """Remove the keys of *name* from catena's own file; return them."""
     with _locked(path):
         lines = _lines(path)
         gone = [line for line in lines if _is_about(line, name)]
@@ -237,7 +237,7 @@ def _locked(path: Path) -> Iterator[None]:
 # -- one line ----------------------------------------------------------------------------------
 
 
-def _entry(line: str, place: str) -> Entry | None:
+def _entry(line: str, place: str) -> KnownHostsEntry | None:
     words = line.split()
     if not words or words[0].startswith("#"):
         return None
@@ -249,7 +249,7 @@ def _entry(line: str, place: str) -> Entry | None:
     except (binascii.Error, ValueError):
         return None
     names = tuple(name if name.startswith("|") else name.lower() for name in words[0].split(","))
-    return Entry(names, HostKey(words[1], blob), marker, place)
+    return KnownHostsEntry(names, HostKey(words[1], blob), marker, place)
 
 
 def _matches(pattern: str, name: str) -> bool:

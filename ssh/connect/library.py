@@ -1,4 +1,4 @@
-"""paramiko, imported when the first host is called, quickly and quietly."""
+"""Import paramiko on first use, quickly and without its log messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catena.core.errors import UnreachableError
 from catena.core.import_stubs import StandIn, standing_in
 
 _LOCK = threading.Lock()
-#: It serves `Match exec` alone, which we refuse, and is half of the time that paramiko takes.
+#: A package that paramiko needs only for `Match exec`, which is refused; half of its import time.
 _NOT_NEEDED = "invoke"
 _RECORD = ".dist-info"
 
@@ -34,7 +34,7 @@ def paramiko() -> Any:
 def _import() -> None:
     spared = _NOT_NEEDED not in sys.modules
     if spared:
-        # Python's way to say that there is none; paramiko goes on without.
+        # None in sys.modules makes the import fail; paramiko works without the package.
         sys.modules[_NOT_NEEDED] = None  # type: ignore[assignment]  # what the import system reads
     try:
         with _short_ways():
@@ -46,20 +46,20 @@ def _import() -> None:
     finally:
         if spared:
             del sys.modules[_NOT_NEEDED]
-    # It logs what it raises as well, with a traceback; our errors say it in one line.
+    # paramiko logs its exceptions with a traceback; catena's errors are one line.
     log = logging.getLogger("paramiko")
     if not log.handlers:
-        # Python shows warnings of loggers that nobody has set up.
+        # Without a handler, Python prints warnings to stderr.
         log.addHandler(logging.NullHandler())
     log.propagate = False
 
 
 @contextmanager
 def _short_ways() -> Iterator[None]:
-    """Let what paramiko asks of two modules when it is imported be answered without them.
+    """Replace two slow modules while paramiko is imported.
 
-    It looks for its version in the records of all that is installed, with a parser of e-mail; and
-    what it builds on has dataclasses, whose help texts show signatures. A tenth of a ping, both.
+    paramiko reads its version from the package metadata with an e-mail parser, and dataclasses of
+    its dependencies compute signatures for their docstrings. Both take a tenth of a ping's time.
     """
     imported = False
 
@@ -76,7 +76,7 @@ def _short_ways() -> Iterator[None]:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, as the name of its record says it."""
+    """Return the version of an installed package from the name of its metadata folder."""
     for folder in map(Path, sys.path):
         for record in folder.glob(f"{name}-*{_RECORD}"):
             return record.name[len(name) + 1 : -len(_RECORD)]

@@ -1,4 +1,4 @@
-"""What a host has: an interpreter, a home, room for our things. One question, one line back."""
+"""Find an interpreter, the home folder and disk space on a host, with one command."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from typing import Any, Protocol
 
 from catena.core.ids import BadNameError
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.connect.link import Completed, Probed
-from catena.ssh.connect.target import Target, TargetError, python_path, remote_path
+from catena.ssh.connect.target import SshTarget, SshTargetError, python_path, remote_path
 
 OLDEST = (3, 9)
-#: Below this there is no sense in beginning.
+#: Minimum free disk space in bytes.
 ROOM_BYTES = 16 * 1024 * 1024
 _PYTHONS = (
     "python3",
@@ -23,7 +23,7 @@ _PYTHONS = (
     "/opt/bin/python3",
 )
 
-#: Runs under any Python since 2.7: prints one line of JSON, ends with 3 where that is too old.
+#: Runs on any Python since 2.7: prints one line of JSON, exits with 3 if Python is too old.
 _LOOK = r"""
 import json, os, sys
 found = {"python": sys.executable, "version": list(sys.version_info[:3]), "euid": os.geteuid()}
@@ -82,7 +82,7 @@ found["rooms"] = [dict(state(room), path=room) for room in rooms]
 sys.stdout.write("found " + json.dumps(found) + "\n")
 """
 
-#: Tries each interpreter until one is new enough.
+#: Shell script that tries interpreters until one is new enough.
 _SCRIPT = """
 look=$1; room=$2; shift 2
 for name in "$@"; do
@@ -93,32 +93,32 @@ exit 3
 """
 
 
-class Asker(Protocol):
-    """Of a `Connection`, what the probe needs."""
+class ProbeConnection(Protocol):
+    """The part of a `Connection` that the probe uses."""
 
     @property
-    def target(self) -> Target:
+    def target(self) -> SshTarget:
         """The host."""
 
-    def run(self, argv: list[str], *, timeout: float, phase: Phase) -> Completed:
+    def run(self, argv: list[str], *, timeout: float, phase: PushPhase) -> Completed:
         """Run a command."""
 
 
-def probe(connection: Asker, seconds: float) -> Probed:
-    """Ask the host what it has.
+def probe(connection: ProbeConnection, seconds: float) -> Probed:
+    """Probe the host.
 
     Raises:
-        SshError: no Python that is new enough, nowhere to write, or an answer that is none.
+        SshError: no Python is new enough, no folder is writable, or the output is malformed.
     """
     target = connection.target
     names = [target.python] if target.python else list(_PYTHONS)
     argv = ["/bin/sh", "-c", _SCRIPT, "sh", _LOOK, target.thin_dir, *names]
-    done = connection.run(argv, timeout=seconds, phase=Phase.probe)
+    done = connection.run(argv, timeout=seconds, phase=PushPhase.probe)
     return understood(target, done)
 
 
-def understood(target: Target, done: Completed) -> Probed:
-    """Return what the host's answer means.
+def understood(target: SshTarget, done: Completed) -> Probed:
+    """Parse the output of the probe.
 
     Raises:
         SshError: as `probe`.
@@ -134,7 +134,7 @@ def understood(target: Target, done: Completed) -> Probed:
     raise _no_python(target, done, old)
 
 
-def _no_python(target: Target, done: Completed, old: list[str]) -> SshError:
+def _no_python(target: SshTarget, done: Completed, old: list[str]) -> SshError:
     wanted = ".".join(map(str, OLDEST))
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     if old:
@@ -148,16 +148,16 @@ def _no_python(target: Target, done: Completed, old: list[str]) -> SshError:
             f": {said[-1]}" if said else ""
         )
     advice = "install one, or name one as python: in the roster (catena ssh -r needs none)"
-    return SshError(target.id, Phase.probe, what, advice)
+    return SshError(target.id, PushPhase.probe, what, advice)
 
 
-def _parsed(target: Target, text: str) -> dict[str, Any]:
+def _parsed(target: SshTarget, text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise SshError(target.id, Phase.probe, f"an answer that is none: {text[:100]}")
+        raise SshError(target.id, PushPhase.probe, f"an answer that is none: {text[:100]}")
     return found
 
 
@@ -166,7 +166,7 @@ def _dotted(version: Any) -> str:
     return ".".join(str(part) for part in parts[:3])
 
 
-def _probed(target: Target, found: dict[str, Any]) -> Probed:
+def _probed(target: SshTarget, found: dict[str, Any]) -> Probed:
     try:
         version = tuple(int(part) for part in found["version"])
         if len(version) != 3 or version < OLDEST:
@@ -181,17 +181,24 @@ def _probed(target: Target, found: dict[str, Any]) -> Probed:
             boot_id=_boot_id(str(found["boot_id"])),
             notes=notes,
         )
-    except (KeyError, TypeError, ValueError, AttributeError, TargetError, BadNameError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        SshTargetError,
+        BadNameError,
+    ) as error:
         what = f"an answer that makes no sense ({error})"
-        raise SshError(target.id, Phase.probe, what) from None
+        raise SshError(target.id, PushPhase.probe, what) from None
 
 
 def _boot_id(text: str) -> str:
     return text if re.match(r"[0-9a-f-]{0,36}\Z", text) else ""
 
 
-def _room(target: Target, found: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-    """Return the first folder that can be written to, with what is wrong with those before it."""
+def _room(target: SshTarget, found: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the first writable folder, and notes on the unusable ones before it."""
     notes: list[str] = []
     for room in found["rooms"][:3]:
         path, why = remote_path(str(room["path"])), _unfit(room)
@@ -203,7 +210,7 @@ def _room(target: Target, found: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
             return path, tuple(notes)
         notes.append(why)
     advice = "set thin_dir: in the roster to a folder that this user can write to"
-    raise SshError(target.id, Phase.probe, f"nowhere to write: {'; '.join(notes)}", advice)
+    raise SshError(target.id, PushPhase.probe, f"nowhere to write: {'; '.join(notes)}", advice)
 
 
 def _unfit(room: dict[str, Any]) -> str:

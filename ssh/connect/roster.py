@@ -1,4 +1,4 @@
-"""The roster: which hosts SSH reaches, with Salt's keys, rendered as any other file of a tree."""
+"""The roster: the hosts over SSH, with Salt's keys, rendered like an SLS file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from catena.core.types import SourceLine
 from catena.renderers.source import LineMap, Rendered, Source, decoded
 from catena.renderers.yaml import load_rendered
 from catena.ssh.connect.target import (
-    Target,
-    TargetError,
+    SshTarget,
+    SshTargetError,
     direct_target,
     host_name,
     port_number,
@@ -35,23 +35,23 @@ from catena.ssh.connect.target import (
 
 SIZE_LIMIT = 4 * 1024 * 1024
 HOST_LIMIT = 100_000
-#: Salt's word for the agent's keys.
+#: Salt's value of `priv` for the keys of the SSH agent.
 _AGENT = "agent-forwarding"
 _TEMPLATE = re.compile(r"\A#!|\{[{%#]")
-#: Settings with which a text without marks is its own rendering.
+#: Settings with which a text without Jinja marks needs no rendering.
 _UNTOUCHED: Mapping[str, Any] = {"renderer": "jinja|yaml", "jinja_env": {}, "jinja_sls_env": {}}
 _KEY_PATH = re.compile(r"(/|~/)[^\0\n]{0,1023}\Z")
 
 
-def read(settings: MasterSettings, path: str = "") -> dict[str, Target]:
+def read(settings: MasterSettings, path: str = "") -> dict[str, SshTarget]:
     """Return the hosts of the roster by id.
 
     Args:
-        settings: the master's: roster_file, roster_defaults and what begins with ssh_.
-        path: another file, which must be there; the configured one may be missing.
+        settings: the master's: roster_file, roster_defaults and those that begin with ssh_.
+        path: another file, which must exist; the configured one may be missing.
 
     Raises:
-        ConfigError: it does not render, or a host of it is malformed; names file and line.
+        ConfigError: the roster can't be rendered, or a host is malformed; names file and line.
     """
     file = Path(path or settings.roster_file)
     try:
@@ -67,18 +67,18 @@ def read(settings: MasterSettings, path: str = "") -> dict[str, Target]:
 
 def _rendered(text: str, name: str, settings: MasterSettings) -> Rendered:
     if settings == replace(settings, **_UNTOUCHED) and not _TEMPLATE.search(text):
-        # Nothing to render, so that the command does not wait for a template engine.
+        # Skip the import of the template engine, which would delay the command.
         return load_rendered(text, name, text, LineMap())
     from catena.renderers.pipeline import render
     from catena.runtime.master_session import master_session
 
-    # The grains of this host have nothing to say about others; collecting them takes a while.
+    # No grains: those of this host do not describe others, and collecting them is slow.
     context = master_session(settings, f"{socket.gethostname()}_master", {}, settings.file_roots)
     return render(context.context, Source(text, name), settings.renderer)
 
 
-def exposed(settings: MasterSettings, path: str, found: Mapping[str, Target]) -> str:
-    """Return a warning where others may read a roster that holds passwords, or write it; else "".
+def exposed(settings: MasterSettings, path: str, found: Mapping[str, SshTarget]) -> str:
+    """Return a warning if others may write a roster, or read one with passwords; else "".
 
     Args:
         settings: the master's.
@@ -105,7 +105,7 @@ def exposed(settings: MasterSettings, path: str, found: Mapping[str, Target]) ->
     return ""
 
 
-def hosts(rendered: Rendered, settings: MasterSettings) -> dict[str, Target]:
+def hosts(rendered: Rendered, settings: MasterSettings) -> dict[str, SshTarget]:
     """Return the hosts that a rendered roster names.
 
     Raises:
@@ -117,7 +117,7 @@ def hosts(rendered: Rendered, settings: MasterSettings) -> dict[str, Target]:
     if len(data) > HOST_LIMIT:
         raise ConfigError(f"{rendered.place()}: more than {HOST_LIMIT} hosts")
     base = _defaults(settings)
-    found: dict[str, Target] = {}
+    found: dict[str, SshTarget] = {}
     for name, fields in data.items():
         try:
             found[str(name)] = _host(rendered, str(name), fields, base)
@@ -138,7 +138,7 @@ def _defaults(settings: MasterSettings) -> dict[str, Any]:
     return {**{key: value for key, value in given.items() if value}, **settings.roster_defaults}
 
 
-def _host(rendered: Rendered, name: str, fields: Any, base: Mapping[str, Any]) -> Target:
+def _host(rendered: Rendered, name: str, fields: Any, base: Mapping[str, Any]) -> SshTarget:
     if isinstance(fields, str):
         fields = {"host": fields}
     if not isinstance(fields, Mapping):
@@ -156,7 +156,7 @@ def _host(rendered: Rendered, name: str, fields: Any, base: Mapping[str, Any]) -
 
 
 def _check_options(name: str, options: Any, where: Callable[[str], object]) -> None:
-    """Refuse a minion's configuration that no minion would take, with its place here."""
+    """Refuse invalid minion_opts, with file and line of the roster."""
     if isinstance(options, Mapping) and options:
         try:
             load(MinionSettings, options, SALT_KEYS)
@@ -165,17 +165,17 @@ def _check_options(name: str, options: Any, where: Callable[[str], object]) -> N
             raise ConfigError(f"{place}: {name}: minion_opts: {error}") from None
 
 
-def from_keys(name: str, keys: Mapping[str, Any], where: Callable[[str], object]) -> Target:
+def from_keys(name: str, keys: Mapping[str, Any], where: Callable[[str], object]) -> SshTarget:
     """Return the target that Salt's *keys* describe.
 
     Args:
         name: its id.
         keys: of the roster, defaults put in.
-        where: file and line of a key, for messages.
+        where: returns file and line of a key, for messages.
 
     Raises:
-        ConfigError: an unknown key, or a value that breaks its grammar.
-        BadNameError: the id does.
+        ConfigError: a key is unknown, or a value is invalid.
+        BadNameError: the id is invalid.
     """
     values: dict[str, Any] = {}
     for key, value in keys.items():
@@ -188,20 +188,20 @@ def from_keys(name: str, keys: Mapping[str, Any], where: Callable[[str], object]
             continue
         try:
             values[field] = parse(value)
-        except (TargetError, ValueError) as error:
+        except (SshTargetError, ValueError) as error:
             raise ConfigError(f"{where(key)}: {name}: {key}: {error}") from None
     if "host" not in values:
         raise ConfigError(f"{where('')}: {name}: host: is missing")
-    return Target(minion_id(name), **values)
+    return SshTarget(minion_id(name), **values)
 
 
 def targets(
-    roster: Mapping[str, Target], settings: MasterSettings, text: str, kind: str
-) -> list[Target]:
-    """Return the hosts that a target expression means, in the order of the roster.
+    roster: Mapping[str, SshTarget], settings: MasterSettings, text: str, kind: str
+) -> list[SshTarget]:
+    """Return the hosts that match a target expression, in the order of the roster.
 
-    `user@host`, `host:port` and `user@host:port` mean a host that the roster need not have; where
-    it has that id, the rest is taken from there.
+    `user@host`, `host:port` and `user@host:port` name a host that may be missing in the roster. If
+    the roster has that id, it provides the other values.
 
     Args:
         roster: ids and hosts.
@@ -210,7 +210,7 @@ def targets(
         kind: glob, list, pcre or nodegroup.
 
     Raises:
-        UsageError: it is malformed, or means nobody; names what may have been meant.
+        UsageError: the expression is malformed or matches no host; suggests similar names.
     """
     words = _words(text) if kind == "list" else [text]
     direct = {word: direct_target(word) for word in words} if kind in ("glob", "list") else {}
@@ -228,9 +228,9 @@ def targets(
     return _distinct(found)
 
 
-def _distinct(found: list[Target]) -> list[Target]:
-    """Return the hosts, each once; refuse two that would answer under one name."""
-    by_id: dict[str, Target] = {}
+def _distinct(found: list[SshTarget]) -> list[SshTarget]:
+    """Return the hosts without duplicates; refuse two hosts with the same id."""
+    by_id: dict[str, SshTarget] = {}
     for each in found:
         if by_id.setdefault(each.id, each) != each:
             raise UsageError(f"two hosts would be called {each.id}: give them ids in a roster")
@@ -241,19 +241,21 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _direct(roster: Mapping[str, Target], settings: MasterSettings, asked: Target) -> Target:
+def _direct(
+    roster: Mapping[str, SshTarget], settings: MasterSettings, asked: SshTarget
+) -> SshTarget:
     known = roster.get(asked.host) or from_keys(
         asked.id, {**_defaults(settings), "host": asked.host}, lambda key: "roster_defaults"
     )
     return replace(known, user=asked.user or known.user, port=asked.port or known.port)
 
 
-def _grains(target: Target) -> Mapping[str, Any]:
+def _grains(target: SshTarget) -> Mapping[str, Any]:
     found = target.minion_opts.get("grains")
     return found if isinstance(found, Mapping) else {}
 
 
-def _nobody(roster: Mapping[str, Target], text: str, kind: str) -> str:
+def _nobody(roster: Mapping[str, SshTarget], text: str, kind: str) -> str:
     if not roster:
         return f"no host matches {text!r}: the roster is empty or missing"
     if kind == "glob" and not set(text) & set("*?["):
@@ -273,9 +275,9 @@ def _hint(text: str) -> str:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TargetError(f"expected text, got {type(value).__name__}; put it in quotes")
+        raise SshTargetError(f"expected text, got {type(value).__name__}; put it in quotes")
     if len(value) > 1024 or "\n" in value or "\0" in value:
-        raise TargetError("one line of at most 1024 characters")
+        raise SshTargetError("one line of at most 1024 characters")
     return value
 
 
@@ -285,7 +287,7 @@ def _word(parse: Callable[[str], str]) -> Callable[[Any], str]:
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TargetError(f"expected True or False, got {str(value)[:40]!r}")
+        raise SshTargetError(f"expected True or False, got {str(value)[:40]!r}")
     return value
 
 
@@ -294,31 +296,31 @@ def _key_path(value: Any) -> str:
     if text in ("", _AGENT):
         return ""
     if not _KEY_PATH.match(text):
-        raise TargetError(f"{text[:80]!r} is not the path of a key: /… or ~/…")
+        raise SshTargetError(f"{text[:80]!r} is not the path of a key: /… or ~/…")
     return text
 
 
 def _seconds(value: Any) -> int:
     if type(value) is not int or not 1 <= value <= 3600:
-        raise TargetError(f"{str(value)[:40]!r} is not a time: 1 to 3600 seconds")
+        raise SshTargetError(f"{str(value)[:40]!r} is not a time: 1 to 3600 seconds")
     return value
 
 
 def _umask(value: Any) -> int:
-    # Our YAML reads 0022 as the number 22, as Salt's does: its digits are octal ones.
+    # As in Salt, YAML reads 0022 as the number 22; its digits are octal.
     digits = "" if isinstance(value, bool) else str(value)
     if not re.match(r"0?[0-7]{1,3}\Z", digits):
-        raise TargetError(f"{digits[:40]!r} is not a umask: octal digits, such as 0022")
+        raise SshTargetError(f"{digits[:40]!r} is not a umask: octal digits, such as 0022")
     return int(digits, 8)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TargetError(f"expected a mapping, got {type(value).__name__}")
+        raise SshTargetError(f"expected a mapping, got {type(value).__name__}")
     return {str(key): item for key, item in value.items()}
 
 
-#: Salt's key (and ours) -> field of Target, parser.
+#: By roster key: field of SshTarget, parser.
 _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "host": ("host", _word(host_name)),
     "user": ("user", _word(user_name)),
@@ -338,7 +340,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "python": ("python", _word(python_path)),
 }
 
-#: Salt's keys that can't mean here what they mean there -> why.
+#: By unsupported Salt key: the reason for the refusal.
 _REFUSED: Mapping[str, str] = {
     "ssh_options": "options of ssh belong into the SSH configuration (~/.ssh/config)",
     "ssh_pre_flight": "a script before each run is not supported; run it with catena ssh -r",

@@ -1,4 +1,4 @@
-"""One command on a host: its streams behind the begin mark, sudo's question, its end."""
+"""One command on a host: output after the begin mark, sudo's password prompt, exit code."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 
 from catena.core.errors import CatenaError
 from catena.ssh.connect import library
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.connect.shell import (
     begin_mark,
     for_login_shell,
     password_prompt,
     wrapped,
 )
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
-#: What a login shell may print before our command begins.
+#: Maximum bytes that a login shell may print before the command starts.
 NOISE_LIMIT = 256 * 1024
 _PIECE = 256 * 1024
-#: For the exit code after the streams have ended, and for streams that somebody else keeps open
-#: after the command has ended.
+#: Seconds to wait for the exit code after the streams have ended, and for streams that another
+#: process keeps open after the command has ended.
 _LAST_SECONDS = 2.0
 _KILL_SECONDS = 4.0
-#: Ends the process group of $1: with a second for what it wants to put in order.
+#: Ends the process group of $1, with one second between SIGTERM and SIGKILL.
 _KILL = """
 read -r line < /proc/$1/stat || exit 0
 set -- ${line##*) }
@@ -38,29 +38,29 @@ kill -s KILL -- -$3
 """
 
 
-class Session:
-    """One command, started when this is made.
+class RemoteCommand:
+    """One command, started by the constructor.
 
     Args:
         transport: paramiko's, authenticated.
-        target: whose sudo, terminal, umask and PATH apply.
+        target: defines sudo, terminal, umask and PATH.
         argv: the program and its arguments.
-        phase: which errors name.
+        phase: the phase in errors.
         sudo: whether the target's sudo applies.
-        seconds: until the host has taken the command.
+        seconds: time limit for the host to accept the command.
 
     Raises:
-        SshError: the host does not take it.
-        LimitError: it is too long.
+        SshError: the host does not accept the command.
+        LimitError: the command is too long.
     """
 
     def __init__(
         self,
         transport: Any,
-        target: Target,
+        target: SshTarget,
         argv: list[str],
         *,
-        phase: Phase,
+        phase: PushPhase,
         sudo: bool = True,
         seconds: float = 30.0,
     ) -> None:
@@ -75,7 +75,7 @@ class Session:
         self._out, self._err = _Stream(mark), _Stream(mark)
         self._prompt = password_prompt(token).encode("ascii")
         self._asked = False
-        #: Whether sudo may ask, so that nothing may be sent before the command begins.
+        #: Whether sudo may prompt; then nothing may be sent before the command starts.
         self.may_ask = bool(sudo and target.sudo and target.password)
         self._channel = _opened(transport, target, phase, text, seconds)
         self._poll = select.poll()
@@ -83,10 +83,10 @@ class Session:
         self._early: list[tuple[bytes, bytes]] = []
 
     def await_begin(self, deadline: float) -> None:
-        """Return when the command itself runs (sudo has let it, the login shell has started it).
+        """Wait until the command itself runs, after login shell and sudo.
 
         Raises:
-            SshError: it never began; with what the host said instead.
+            SshError: the command never started; the text has the host's output.
         """
         while not self._out.began:
             pieces = self._next(deadline)
@@ -95,11 +95,11 @@ class Session:
             self._early.append(pieces)
 
     def receive(self, deadline: float) -> tuple[bytes, bytes]:
-        """Return the next of stdout and stderr; two empty ones: the command has ended.
+        """Return the next bytes of stdout and stderr; both are empty when the command has ended.
 
         Raises:
-            SshError: *deadline* (of time.monotonic) has passed; or it ended before it began.
-            ChannelLostError: the connection is gone.
+            SshError: *deadline* (of time.monotonic) has passed, or the command never started.
+            ChannelLostError: the connection was lost.
         """
         while True:
             pieces = self._early.pop(0) if self._early else self._next(deadline)
@@ -114,10 +114,10 @@ class Session:
         """Write all of *data* to the command's stdin.
 
         Returns:
-            False where the command takes no more input; its streams say what it came to.
+            False if the command reads no more input; its output tells the result.
 
         Raises:
-            SshError: the command does not read it in time.
+            SshError: the command does not read the data in time.
         """
         try:
             self._channel.settimeout(max(deadline - time.monotonic(), 0.1))
@@ -129,18 +129,18 @@ class Session:
         return True
 
     def end_input(self) -> None:
-        """End the command's stdin."""
+        """Close the command's stdin."""
         try:
             self._channel.shutdown_write()
         except (OSError, EOFError):
-            # It has ended before; its streams say so.
+            # The command has already ended; reading its streams shows that.
             return
 
     def exit_code(self) -> int:
-        """Return the exit code of a command whose streams have ended; 255 where there is none.
+        """Return the exit code of a command whose streams have ended; 255 if there is none.
 
         Raises:
-            ChannelLostError: the connection is gone, nobody knows.
+            ChannelLostError: the connection was lost; the exit code is unknown.
         """
         self._channel.status_event.wait(_LAST_SECONDS)
         code = int(self._channel.exit_status)
@@ -151,18 +151,18 @@ class Session:
         return 255
 
     def tail(self) -> str:
-        """Return the last line that came on stderr, noise of the login shell included."""
+        """Return the last line of stderr, including output of the login shell."""
         lines = bytes(self._err.tail).decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else ""
 
     def close(self) -> None:
-        """End it; the command sees its input and output close. Never raises."""
+        """Close the session; the command's input and output are closed. Never raises."""
         self._channel.close()
 
     def abort(self) -> None:
-        """End it, and what it started, as far as its user may. Never raises.
+        """Kill the command and its children as far as its user may. Never raises.
 
-        A command that reads and writes nothing would not notice that nobody waits for it.
+        A command without I/O would not notice that the session was closed.
         """
         with suppress(CatenaError, OSError, EOFError):
             if self._transport.is_active() and not self._channel.exit_status_ready():
@@ -172,12 +172,12 @@ class Session:
                     self._signal("KILL")
         self.close()
 
-    # -- inside --
+    # -- internals --
 
     def _kill(self, pid: str) -> None:
         """Kill the command's process group by another command."""
         argv = ["/bin/sh", "-c", _KILL, "sh", pid]
-        killer = Session(
+        killer = RemoteCommand(
             self._transport, self._target, argv, phase=self._phase, sudo=self._sudo, seconds=5.0
         )
         deadline = time.monotonic() + _KILL_SECONDS
@@ -188,7 +188,7 @@ class Session:
             killer.close()
 
     def _signal(self, name: str) -> None:
-        """Have sshd signal a login shell that is not done (RFC 4254, 6.9); root's sshd does not.
+        """Ask sshd to signal the login shell (RFC 4254, 6.9); sshd refuses this for root.
 
         paramiko has no method for it.
         """
@@ -202,7 +202,7 @@ class Session:
         self._transport._send_user_message(message)
 
     def _next(self, deadline: float) -> tuple[bytes, bytes] | None:
-        """Return what came behind the mark, (b"", b"") for the mark itself, None at the end."""
+        """Return the output after the mark; (b"", b"") for the mark itself, None at the end."""
         while True:
             began = self._out.began
             pieces = self._drain()
@@ -214,7 +214,7 @@ class Session:
             if left <= 0:
                 raise self._late()
             over = self._channel.exit_status_ready()
-            # Nothing wakes us when the code comes while somebody else keeps the streams open.
+            # poll() does not report an exit code while another process keeps the streams open.
             seen = self._poll.poll(min(left, _LAST_SECONDS) * 1000)
             if over and not seen:
                 return None
@@ -235,7 +235,7 @@ class Session:
         return pieces
 
     def _before(self) -> None:
-        """Look at what came before the mark: sudo's question, and noise without end."""
+        """Handle output before the mark: sudo's prompt, and endless output."""
         for stream in (self._err, self._out):
             if stream.take(self._prompt):
                 if self._asked:
@@ -269,21 +269,21 @@ class Session:
 
 
 class _Stream:
-    """What comes on stdout or stderr: noise, the mark, then the command's own."""
+    """One of stdout and stderr: output of the login shell, the mark, the command's output."""
 
     _TAIL = 4096
 
     def __init__(self, mark: bytes) -> None:
-        # A shell that shows what it runs (set -x) has more on that line.
+        # A shell with tracing (set -x) prints more on that line.
         self._mark = re.compile(re.escape(mark) + rb" ?(\d{0,10})\r?\n")
-        #: Of the command, on the host.
+        #: Process id of the command on the host.
         self.pid = ""
         self.before = bytearray()
         self.tail = bytearray()
         self.began = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take *data*; return what of it is the command's own."""
+        """Process *data*; return the command's own output in it."""
         self.tail = (self.tail + data)[-self._TAIL :]
         if self.began or not data:
             return data
@@ -293,7 +293,7 @@ class _Stream:
             return b""
         self.pid = found[1].decode("ascii")
         at, end = found.span()
-        del found  # it holds the buffer
+        del found  # the match object references the buffer
         self.began = True
         own = bytes(self.before[end:])
         del self.before[at:]
@@ -301,7 +301,7 @@ class _Stream:
         return own
 
     def take(self, text: bytes) -> bool:
-        """Take *text* out of what came before the mark; return whether it was there."""
+        """Remove *text* from the output before the mark; return whether it was there."""
         at = self.before.find(text)
         if at < 0:
             return False
@@ -310,29 +310,29 @@ class _Stream:
 
 
 class _TooLateError(Exception):
-    """An answer did not come."""
+    """A reply did not arrive in time."""
 
 
 class _Patience(threading.Event):
-    """An event that is not waited for longer than some seconds."""
+    """An event whose `wait` has a time limit."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
         self._seconds = seconds
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is set; raise _TooLateError where it is not in time."""
+        """Wait until the event is set; raise _TooLateError after the time limit."""
         if not super().wait(self._seconds if timeout is None else timeout):
             raise _TooLateError()
         return True
 
 
-def _opened(transport: Any, target: Target, phase: Phase, text: str, seconds: float) -> Any:
+def _opened(transport: Any, target: SshTarget, phase: PushPhase, text: str, seconds: float) -> Any:
     paramiko = library.paramiko()
 
     try:
         channel = transport.open_session(timeout=seconds)
-        # paramiko itself would wait for ever.
+        # paramiko's own event waits without a limit.
         channel.event = _Patience(seconds)
         if target.tty:
             channel.get_pty("dumb", 200, 50)
@@ -354,7 +354,7 @@ _PASSWORD = "correct passwd: of the roster"
 _SHELL = "give the user a shell"
 _SLOW = "look at its .bashrc or .profile, or raise timeout: in the roster"
 
-#: What the host says instead of running our command -> (what it means, advice, may it pass).
+#: By output of a host that did not run the command: (meaning, advice, whether a retry may help).
 _SAYINGS = (
     ("going down", "the host is going down", "", True),
     ("booting up", "the host is still booting", "", True),
@@ -373,14 +373,14 @@ _SAYINGS = (
 )
 
 
-def why_not(target: Target, phase: Phase, code: int, said: str) -> SshError:
-    """Return the error for a command that never began.
+def why_not(target: SshTarget, phase: PushPhase, code: int, said: str) -> SshError:
+    """Return the error for a command that never started.
 
     Args:
         target: the host.
-        phase: in which it was to run.
-        code: what the login shell ended with.
-        said: what came instead, mostly on stderr.
+        phase: in which it should have run.
+        code: exit code of the login shell.
+        said: the output, mostly of stderr.
     """
     lines = said.strip().splitlines()
     last = lines[-1] if lines else ""

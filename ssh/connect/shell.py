@@ -1,8 +1,8 @@
-"""Commands as a login shell on a host gets them, which sees nothing to expand, whatever it is.
+"""Quote commands so that any login shell on a host passes them on unchanged.
 
-sshd hands one text to the user's login shell: a POSIX one, fish, csh or something odder. Ours is
-`/bin/sh -c '…'` with a text of letters, digits, blanks, a few signs and octal numbers only, so
-that every shell reads the same; what is inside is decoded on the host by /bin/sh and nobody else.
+sshd passes one text to the user's login shell: a POSIX shell, fish, csh or another one. catena's
+text is `/bin/sh -c '…'` and contains only letters, digits, blanks, a few signs and octal numbers,
+which all shells parse in the same way. Only /bin/sh decodes the inner text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 
 from catena.core.errors import LimitError
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
-#: Linux takes 128 KiB in one argument; encoding makes some text four times as long.
+#: Maximum bytes of a command: Linux allows 128 KiB per argument.
 COMMAND_LIMIT = 96 * 1024
 
-#: What no shell reads as something else, inside single quotes and then double ones.
+#: Characters that need encoding; no shell interprets the others inside single and double quotes.
 _COMMON = re.compile(rb"[^A-Za-z0-9_./:=,@+ -]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:=,@%+-]+\Z")
 
@@ -29,10 +29,10 @@ def quoted(word: str) -> str:
 
 
 def command(argv: Sequence[str]) -> str:
-    """Return *argv* as a command of a POSIX shell that expands nothing in it.
+    """Return *argv* as a command for a POSIX shell, quoted against expansion.
 
     Raises:
-        ValueError: it is empty, or a word has a NUL.
+        ValueError: *argv* is empty, or a word contains a NUL.
     """
     if not argv or any("\0" in word for word in argv):
         raise ValueError("a command is at least one word, and none with a NUL")
@@ -40,10 +40,10 @@ def command(argv: Sequence[str]) -> str:
 
 
 def for_login_shell(script: str) -> str:
-    """Return the text for sshd that has /bin/sh run *script*, whatever the login shell is.
+    """Return the text for sshd that runs *script* in /bin/sh under any login shell.
 
     Raises:
-        LimitError: it is too long for one argument there.
+        LimitError: the text is too long for one argument.
     """
     octal = _COMMON.sub(lambda sign: b"\\0%03o" % sign[0][0], script.encode("utf-8"))
     text = '/bin/sh -c \'eval "$(printf %b "' + octal.decode("ascii") + '")"\''
@@ -53,29 +53,29 @@ def for_login_shell(script: str) -> str:
 
 
 def begin_mark(token: str) -> str:
-    """Return what begins the line after which what a command prints is its own.
+    """Return the start of the line after which the command's own output begins.
 
-    Its pid may stand behind it.
+    The command's pid may follow on that line.
     """
     return f"catena-begin-{token}"
 
 
 def password_prompt(token: str) -> str:
-    """Return what sudo asks with; nobody else on the host knows it beforehand."""
+    """Return the prompt for sudo, which other programs on the host can't guess."""
     return f"catena-password-{token}:"
 
 
-def wrapped(argv: Sequence[str], target: Target, token: str, *, sudo: bool) -> str:
+def wrapped(argv: Sequence[str], target: SshTarget, token: str, *, sudo: bool) -> str:
     """Return the script that runs *argv* on *target*: sudo, umask, PATH and the begin mark.
 
     Args:
         argv: the program and its arguments.
-        target: whose sudo, umask and PATH apply; its fields have passed their grammar.
-        token: of this command, hex.
+        target: defines sudo, umask and PATH; its fields are validated.
+        token: random hex digits of this command.
         sudo: whether the target's sudo applies.
     """
     mark = begin_mark(token)
-    # A terminal has one stream for both.
+    # A terminal combines both streams.
     steps = [f"echo {mark} $$"] if target.tty else [f"echo {mark} $$", f"echo {mark} >&2"]
     if target.umask is not None:
         steps.append(f"umask {target.umask:04o}")

@@ -1,4 +1,4 @@
-"""One host of a roster: a typed record whose every field has passed its grammar."""
+"""One host of a roster: a typed record with validated fields."""
 
 from __future__ import annotations
 
@@ -20,61 +20,61 @@ _DIRECT = re.compile(
 )
 
 
-class TargetError(UsageError):
+class SshTargetError(UsageError):
     """A host of a roster, or one named on the command line, is malformed."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """One host. "" and None mean: as the user's SSH configuration says, else the default.
+class SshTarget:
+    """One host. "" and None mean the value of the user's SSH configuration, or the default.
 
-    Secrets are kept out of `repr`.
+    `repr` hides secrets.
     """
 
-    #: Its id for targeting, pillar and answers: the roster's key.
+    #: Id for targeting, pillar and results: the key in the roster.
     id: MinionId
-    #: Name or address, or an alias of the SSH configuration.
+    #: Host name, address, or alias of the SSH configuration.
     host: str
     port: Optional[int] = None
     user: str = ""
     password: str = field(default="", repr=False)
-    #: Path of a private key on this machine; "" also for the agent's keys.
+    #: Path of a private key on the master; "" also for keys of the SSH agent.
     private_key: str = ""
     private_key_password: str = field(default="", repr=False)
-    #: Only the key named here or in the configuration, none of the agent's.
+    #: Use only the key given here or in the configuration, no keys of the agent.
     identities_only: bool = False
-    #: Run everything as `sudo_user` by sudo; the password, if one is asked, is `password`.
+    #: Run everything as `sudo_user` with sudo, whose password is `password`.
     sudo: bool = False
     sudo_user: str = "root"
-    #: Ask for a terminal (a sudo that insists on one).
+    #: Request a terminal, for a sudo that requires one.
     tty: bool = False
-    #: Seconds for each of connect, authenticate and probe; None: the setting `ssh_timeout`.
+    #: Time limit in seconds for each of connect, authenticate and probe; None: `ssh_timeout`.
     timeout_seconds: Optional[int] = None
-    #: The interpreter on the host; "" finds one.
+    #: Python interpreter on the host; "": search for one.
     python: str = ""
-    #: Private folder of ours on the host; "": ~/.cache/catena.
+    #: Private folder for catena on the host; "": ~/.cache/catena.
     thin_dir: str = ""
-    #: umask of what runs there (octal), or None.
+    #: umask of processes on the host, or None.
     umask: Optional[int] = None
-    #: PATH of what runs there; `$PATH` in it is the host's own. "" leaves it.
+    #: PATH of processes on the host; `$PATH` in it is the host's own. "": unchanged.
     search_path: str = ""
     #: The minion's configuration for this host, Salt's keys (grains, file_roots …).
     minion_opts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def host_name(text: str) -> str:
-    """Return *text* as a host name, address or alias; raise TargetError unless it is one."""
+    """Return *text* as a host name, address or alias; raise SshTargetError if it is invalid."""
     if not (_HOST.match(text) or (":" in text and _ADDRESS_6.match(text))):
-        raise TargetError(
+        raise SshTargetError(
             f"{text[:80]!r} is not a host: letters, digits, '.', '-', '_', or an IPv6 address"
         )
     return text
 
 
 def user_name(text: str) -> str:
-    """Return *text* as a user's name; raise TargetError unless it is one."""
+    """Return *text* as a user name; raise SshTargetError if it is invalid."""
     if not _USER.match(text):
-        raise TargetError(
+        raise SshTargetError(
             f"{text[:80]!r} is not a user: a letter, digit or '_', then up to 63 of letters, "
             "digits, '.', '-', '_', '@'"
         )
@@ -82,24 +82,28 @@ def user_name(text: str) -> str:
 
 
 def port_number(value: Any) -> int:
-    """Return *value* (a number, or its digits) as a port; raise TargetError unless 1 to 65535."""
+    """Return *value* (a number, or its digits) as a port.
+
+    Raises:
+        SshTargetError: it is not 1 to 65535.
+    """
     digits = str(value)
     if (
         isinstance(value, bool)
         or not re.match(r"[0-9]{1,5}\Z", digits)
         or not 0 < int(digits) < 65536
     ):
-        raise TargetError(f"{digits[:80]!r} is not a port: 1 to 65535")
+        raise SshTargetError(f"{digits[:80]!r} is not a port: 1 to 65535")
     return int(digits)
 
 
 def remote_path(text: str) -> str:
-    """Return *text* as an absolute path on the host; raise TargetError unless it is plain.
+    """Return *text* as an absolute path on the host; raise SshTargetError if it is invalid.
 
-    Letters, digits and `_ . / + @ -` only, and no `..`: it becomes part of commands there.
+    Only letters, digits and `_ . / + @ -` are allowed, and no `..`: it becomes part of commands.
     """
     if not _PATH.match(text) or ".." in text.split("/"):
-        raise TargetError(
+        raise SshTargetError(
             f"{text[:80]!r} is not a plain absolute path: letters, digits and _ . / + @ - only"
         )
     return text
@@ -108,33 +112,35 @@ def remote_path(text: str) -> str:
 def python_path(text: str) -> str:
     """Return *text* as an interpreter: an absolute path, or a name such as python3.11."""
     if not _PYTHON.match(text):
-        raise TargetError(f"{text[:80]!r} is not an interpreter: /path/to/python3, or python3.11")
+        raise SshTargetError(
+            f"{text[:80]!r} is not an interpreter: /path/to/python3, or python3.11"
+        )
     return text
 
 
 def search_path(text: str) -> str:
-    """Return *text* as a PATH in which `$PATH` alone may be a variable."""
+    """Return *text* as a PATH; the only variable that it may contain is `$PATH`."""
     if not _SEARCH_PATH.match(text) or "$" in text.replace("$PATH", ""):
-        raise TargetError(f"{text[:80]!r} is not a PATH: folders with ':' between, and $PATH")
+        raise SshTargetError(f"{text[:80]!r} is not a PATH: folders with ':' between, and $PATH")
     return text
 
 
-def direct_target(text: str) -> Optional[Target]:
-    """Return the target that `[user@]host[:port]` names, or None where *text* has neither.
+def direct_target(text: str) -> Optional[SshTarget]:
+    """Return the target of `[user@]host[:port]`, or None if *text* has neither user nor port.
 
-    A plain name is a name of the roster, not a host to connect to. The id is the host.
+    A plain name means an id of the roster. The id of the returned target is the host.
 
     Raises:
-        TargetError: it has a user or a port, and a part of it is malformed.
+        SshTargetError: *text* has a user or a port, and a part of it is malformed.
     """
     found = _DIRECT.match(text)
     if found is None or not (found["user"] or found["port"]):
         if "@" in text or text.startswith("-"):
-            raise TargetError(f"{text[:80]!r} is not of the form user@host, or user@host:port")
+            raise SshTargetError(f"{text[:80]!r} is not of the form user@host, or user@host:port")
         return None
     host = host_name(found["six"] or found["host"])
-    return Target(
-        # An IPv6 address has colons, which ids have not.
+    return SshTarget(
+        # An IPv6 address has colons, which are not allowed in ids.
         minion_id(re.sub(r"[:%]+", "-", host).strip("-") or "host"),
         host,
         port_number(found["port"]) if found["port"] else None,

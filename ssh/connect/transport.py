@@ -1,7 +1,7 @@
-"""From a route to an authenticated connection: sockets, SSH's greeting, the host key, the login.
+"""Connect along a route: sockets, SSH's greeting, check of the host key, login.
 
-paramiko over our own socket with TCP_NODELAY: without it each question stalls 40 ms on a delayed
-acknowledgement. It is imported here, in functions: it costs a tenth of a second.
+paramiko gets a socket with TCP_NODELAY; without it each request waits 40 ms for a delayed
+acknowledgement. Functions import paramiko on first use, because the import takes 0.1 s.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 from catena.ssh.connect import host_keys, library
 from catena.ssh.connect.authenticate import authenticate
 from catena.ssh.connect.client_config import Hop
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.connect.host_certificate import SUFFIX
 from catena.ssh.connect.host_keys import HostKey
 
 KEEPALIVE_SECONDS = 15
 VANISHED_SECONDS = 60
-#: What a server may send before its key is checked: greeting, key exchange.
+#: Maximum bytes that a server may send before its key is checked: greeting, key exchange.
 HANDSHAKE_LIMIT = 512 * 1024
 
-#: What is left out of paramiko's list: CBC modes, SHA-1 and MD5. (Terrapin is met by strict key
-#: exchange and by having no chacha20-poly1305.)
+#: Disabled algorithms of paramiko: CBC modes, SHA-1 and MD5. (Strict key exchange and the absence
+#: of chacha20-poly1305 prevent the Terrapin attack.)
 _DISABLED = {
     "ciphers": ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"],
     "macs": ["hmac-sha1", "hmac-md5", "hmac-sha1-96", "hmac-md5-96"],
@@ -36,18 +36,18 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 _ECDSA = ("ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521")
 
 
-#: From the algorithms that are possible to those that are asked for, in their order.
+#: Selects and orders the algorithms to request from the possible ones.
 Choose = Callable[[Sequence[str]], Sequence[str]]
 
 
 class _Wire:
-    """A socket whose peer may send only so much until it is trusted.
+    """A socket that limits the bytes received before the peer is trusted.
 
-    paramiko reads the server's first lines without a bound of its own.
+    paramiko reads the server's first lines without a limit.
 
     Args:
         inner: a socket, or a channel of the transport before this one.
-        program: of a ProxyCommand, ended with the socket.
+        program: process of a ProxyCommand, which ends with the socket.
     """
 
     def __init__(self, inner: Any, program: subprocess.Popen[bytes] | None = None) -> None:
@@ -58,7 +58,7 @@ class _Wire:
         self._closed = False
 
     def trust(self) -> None:
-        """Lift the limit: the host has exchanged keys."""
+        """Remove the limit after the key exchange."""
         self._left = None
 
     def recv(self, size: int) -> bytes:
@@ -71,12 +71,12 @@ class _Wire:
         return data
 
     def send(self, data: bytes) -> int:
-        """Send some of *data*; return how much."""
+        """Send a part of *data*; return the number of bytes."""
         sent: int = self._inner.send(data)
         return sent
 
     def settimeout(self, seconds: float | None) -> None:
-        """Bound what follows."""
+        """Set the time-out of further operations."""
         self._inner.settimeout(seconds)
 
     def getpeername(self) -> Any:
@@ -84,7 +84,7 @@ class _Wire:
         return self._inner.getpeername()
 
     def close(self) -> None:
-        """End it, and its program. Never raises."""
+        """Close the socket and end its program. Never raises."""
         self._closed = True
         self._inner.close()
         program, self._program = self._program, None
@@ -97,42 +97,42 @@ class _Wire:
                 program.wait()
 
 
-class Line:
-    """Transports one within the other: those of jump hosts, then the target's."""
+class JumpTransports:
+    """Nested transports: those of jump hosts, then the target's."""
 
     def __init__(self) -> None:
         self._transports: list[Any] = []
 
     @property
     def transport(self) -> Any:
-        """The last one; None before the first."""
+        """The innermost transport; None if there is none."""
         return self._transports[-1] if self._transports else None
 
     def add(self, transport: Any) -> None:
-        """Put one within the last."""
+        """Add a transport inside the last one."""
         self._transports.append(transport)
 
     def close(self) -> None:
-        """End all, the target's first. Never raises."""
+        """Close all transports, the target's first. Never raises."""
         for transport in reversed(self._transports):
             transport.close()
-            # A transport that has ended by itself leaves its socket to its thread.
+            # A transport that ended on its own does not close its socket.
             transport.sock.close()
 
 
-def connect(route: Sequence[Hop], host: str, trust: str, seconds: float) -> Line:
-    """Return the connection along *route*, its every host key checked, logged in.
+def connect(route: Sequence[Hop], host: str, trust: str, seconds: float) -> JumpTransports:
+    """Connect along *route*, check each host key and log in.
 
     Args:
         route: jump hosts, then the target.
         host: id of the target, for messages.
-        trust: the command that settles an unknown key, without the host.
-        seconds: for each hop to connect, and again to log in.
+        trust: the command that accepts an unknown key, without the host.
+        seconds: time limit for each hop to connect, and again to log in.
 
     Raises:
-        SshError: with its phase; `waits` where trying again later may help.
+        SshError: with its phase; `waits` if a later retry may succeed.
     """
-    line = Line()
+    line = JumpTransports()
     try:
         for hop in route:
             last = hop is route[-1]
@@ -155,12 +155,12 @@ def connect(route: Sequence[Hop], host: str, trust: str, seconds: float) -> Line
 
 
 def shown_keys(route: Sequence[Hop], host: str, trust: str, seconds: float) -> list[HostKey]:
-    """Return the keys that the last host of *route* shows, one of each kind; nobody logs in there.
+    """Return the host keys of the last host of *route*, one of each type, without a login.
 
     Arguments are those of `connect`.
 
     Raises:
-        SshError: it can't be reached, or a jump host before it can't be used.
+        SshError: the host can't be reached, or a jump host can't be used.
     """
     found: list[HostKey] = []
     for kinds in (("ssh-ed25519",), _ECDSA, _RSA):
@@ -176,22 +176,22 @@ def shown_keys(route: Sequence[Hop], host: str, trust: str, seconds: float) -> l
 
 
 class CutOffError(SshError):
-    """The host closed the connection without a word: it has too many logins, starts or stops."""
+    """The host closed the connection before its greeting: too many logins, booting, or down."""
 
 
 class _NoCommonKeyError(SshError):
-    """The host has no key of the kinds asked for, or speaks no cipher of ours."""
+    """The host has no key of the requested types, or no common cipher."""
 
 
 def _greeted(hop: Hop, host: str, via: Any, seconds: float, choose: Choose) -> Any:
-    """Return a transport that has exchanged keys with *hop*; its host key is not checked yet.
+    """Return a transport after the key exchange with *hop*; its host key is not checked yet.
 
     Args:
-        hop: whom to greet.
-        host: for messages.
+        hop: the host to connect to.
+        host: id of the target, for messages.
         via: transport of the jump host before it, or None.
-        seconds: until keys are exchanged.
-        choose: algorithms of host keys that are wanted, of those that are possible.
+        seconds: time limit for the key exchange.
+        choose: selects the host key algorithms from the possible ones.
     """
     paramiko = library.paramiko()
     wire = _socket(hop, host, via, seconds)
@@ -204,13 +204,13 @@ def _greeted(hop: Hop, host: str, via: Any, seconds: float, choose: Choose) -> A
         options.key_types = tuple(choose(options.key_types))
         transport.start_client(timeout=seconds)
         if not transport.initial_kex_done:
-            # It returns quietly when its time is up.
+            # paramiko returns without an error after the time-out.
             raise TimeoutError(f"no answer in {seconds:g} s")
     except (paramiko.SSHException, EOFError, OSError) as error:
         _close(transport, wire)
         if isinstance(error, paramiko.IncompatiblePeer):
             advice = "it offers only algorithms that are no longer safe"
-            raise _NoCommonKeyError(host, Phase.connect, str(error), advice) from None
+            raise _NoCommonKeyError(host, PushPhase.connect, str(error), advice) from None
         raise _no_greeting(hop, host, error) from None
     wire.trust()
     return transport
@@ -222,14 +222,14 @@ def _close(transport: Any, wire: _Wire) -> None:
     wire.close()
 
 
-#: Of paramiko's texts: the host ended or was silent before it had said what it is.
+#: Phrases of paramiko's errors for a host that disconnected or was silent before its greeting.
 _CUT_OFF = ("banner", "existing session", "negotiation", "timeout", "timed out", "without end")
 
 
-#: The other side ended it.
+#: Phrases of errors for a connection that the peer closed.
 _CLOSED = ("reset by peer", "broken pipe", "negotiation failed")
 
-#: What it puts before the reason, and Python before an error of the system.
+#: Prefixes of paramiko's and Python's error texts, which are removed.
 _PARAMIKO = re.compile(r"Error reading SSH protocol banner|\[Errno \d+\] ")
 
 
@@ -238,9 +238,9 @@ def _no_greeting(hop: Hop, host: str, error: BaseException) -> SshError:
     lost = isinstance(error, (EOFError, OSError)) or any(w in str(error).lower() for w in _CUT_OFF)
     what = f"no SSH greeting from {hop.host}:{hop.port}: {text or 'it closed the connection'}"
     if any(word in str(error).lower() for word in _CLOSED) or not text:
-        return CutOffError(host, Phase.connect, what, waits=True)
+        return CutOffError(host, PushPhase.connect, what, waits=True)
     advice = "" if lost else "is that port sshd's?"
-    return SshError(host, Phase.connect, what, advice, waits=lost)
+    return SshError(host, PushPhase.connect, what, advice, waits=lost)
 
 
 def _exactly(names: Sequence[str]) -> Choose:
@@ -248,9 +248,9 @@ def _exactly(names: Sequence[str]) -> Choose:
 
 
 def _wanted(kinds: Sequence[str], vouched: bool) -> Choose:
-    """Return a choice with the algorithms of known kinds first, so that a known key is shown.
+    """Return a choice that puts known key types first, so that the host shows a known key.
 
-    Where an authority may vouch for the host, certificates come before them.
+    If known_hosts has an authority for the host, certificates come first.
     """
     known = [name for kind in kinds for name in (_RSA if kind == "ssh-rsa" else (kind,))]
 
@@ -288,17 +288,17 @@ def _socket(hop: Hop, host: str, via: Any, seconds: float) -> _Wire:
 
 def _tcp(hop: Hop, host: str, seconds: float) -> socket.socket:
     where = f"{hop.host}:{hop.port}"
-    # Python takes a text through its tables of international names, whatever letters it has.
+    # Bytes avoid the slow IDNA encoding, which Python applies to every text.
     name = hop.host.encode("ascii") if hop.host.isascii() else hop.host
     try:
         addresses = socket.getaddrinfo(name, hop.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         advice = "set host: in the roster, or HostName in the SSH configuration"
-        # A resolver that is away says EAI_AGAIN.
+        # An unreachable resolver gives EAI_AGAIN.
         waits = getattr(error, "errno", None) == socket.EAI_AGAIN
         raise SshError(
-            host, Phase.connect, f"no address of {hop.host}: {why}", advice, waits=waits
+            host, PushPhase.connect, f"no address of {hop.host}: {why}", advice, waits=waits
         ) from None
     deadline = time.monotonic() + seconds
     why = "no address"
@@ -315,10 +315,11 @@ def _tcp(hop: Hop, host: str, seconds: float) -> socket.socket:
             why = error.strerror or str(error)
         else:
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # A host that vanished acknowledges no keepalive: the kernel ends the connection then.
+            # If the host disappears, the kernel ends the connection after unacknowledged
+            # keepalives.
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_SECONDS * 1000)
             return wire
-    raise SshError(host, Phase.connect, f"{where}: {why}", waits=True)
+    raise SshError(host, PushPhase.connect, f"{where}: {why}", waits=True)
 
 
 def _through(transport: Any, hop: Hop, host: str, seconds: float) -> Any:
@@ -328,7 +329,7 @@ def _through(transport: Any, hop: Hop, host: str, seconds: float) -> Any:
         return transport.open_channel("direct-tcpip", where, ("127.0.0.1", 0), timeout=seconds)
     except (paramiko.SSHException, EOFError, OSError) as error:
         what = f"the jump host does not connect to {hop.host}:{hop.port}: {error}"
-        raise SshError(host, Phase.connect, what, waits=True) from None
+        raise SshError(host, PushPhase.connect, what, waits=True) from None
 
 
 def _program(hop: Hop, host: str) -> _Wire:
@@ -340,7 +341,7 @@ def _program(hop: Hop, host: str) -> _Wire:
     except OSError as error:
         ours.close()
         what = f"ProxyCommand {hop.proxy_command[0]}: {error.strerror}"
-        raise SshError(host, Phase.connect, what) from None
+        raise SshError(host, PushPhase.connect, what) from None
     finally:
         theirs.close()
     return _Wire(ours, process)

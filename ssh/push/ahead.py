@@ -1,8 +1,8 @@
-"""What a run needs, put together before it starts: states, the files that they name, templates.
+"""Collect what a run needs before it starts: states, the files that they name, templates.
 
-A template that calls no function of the target gives the same text whenever it is rendered: its
-text is sent ahead, under the key by which the run would ask for it. What looks at the host, or
-can't be rendered yet, is asked for when its turn comes.
+A template that calls no function of the target always gives the same text. That text is sent in
+advance, under the key of the request that the run would send. The run requests other templates
+when it needs them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from catena.runtime.push.asking import AskText, timeless_key, view_of
 from catena.ssh.push.program import Part
 from catena.ssh.push.roots import referenced
 from catena.states.compiler.model import Low
-from catena.states.file.managed import Order, managed_order, new_content
+from catena.states.file.managed import ManagedFile, managed_order, new_content
 from catena.states.file.options import ManagedOptions
 from catena.states.file.recurse import member_orders
 
@@ -27,11 +27,11 @@ _SCHEME = "salt://"
 
 
 def code_templates(context: Context, lows: Sequence[Low]) -> frozenset[tuple[str, str]]:
-    """Return (engine, path) of the templates of states that are code: what runs here later.
+    """Return (engine, path) of the code templates of states, which may run on the master later.
 
     Args:
-        context: in which the states were compiled; one that limits its renderers, because a
-            target's own words led to it, names no code.
+        context: in which the states were compiled. If it limits its renderers because data of a
+            target led to it, it allows no code.
         lows: the states.
     """
     found: set[tuple[str, str]] = set()
@@ -49,23 +49,23 @@ def _may_run(context: Context, engine: str) -> bool:
 
 
 class _Notebook:
-    """Renders for states that are only looked at, and keeps what is good for later too.
+    """Renders templates of states in advance, and stores texts that do not depend on the host.
 
     Args:
-        run: the context that the run begins with.
-        acted: how many calls the target has answered so far.
+        run: the context with which the run begins.
+        acted: returns the number of calls that the target has answered so far.
     """
 
     def __init__(self, run: Context, acted: Callable[[], int]) -> None:
         self._run = run
         self._acted = acted
-        #: Key -> text.
+        #: Texts by key.
         self.texts: dict[str, str] = {}
 
     def text(
         self, context: Context, source: Source, engine: str, variables: Mapping[str, Any]
     ) -> str:
-        """Return the text of a managed file, and keep it where it is always the same."""
+        """Return the text of a managed file; store it if no call to the target was needed."""
         if engine != "jinja" and not _may_run(context, engine):
             raise NotAllowedError(f"{engine} may not render here")
         before = self._acted()
@@ -89,15 +89,15 @@ class _Notebook:
 def rendered_ahead(
     context: Context, lows: Sequence[Low], acted: Callable[[], int]
 ) -> tuple[dict[str, str], dict[str, Part]]:
-    """Return what can be rendered of the states' templates now.
+    """Return the templates of the states that can be rendered in advance.
 
     Args:
         context: of the run.
         lows: its states.
-        acted: how many calls the target has answered so far.
+        acted: returns the number of calls that the target has answered so far.
 
     Returns:
-        SHA-256 of a text by the key of its question; the text's bytes by that SHA-256.
+        The SHA-256 of each text by the key of its request, and the text's bytes by SHA-256.
     """
     notes = _Notebook(context, acted)
     for low in lows:
@@ -110,26 +110,26 @@ def rendered_ahead(
     )
 
 
-def _managed(context: Context, low: Low) -> Iterator[Order]:
+def _managed(context: Context, low: Low) -> Iterator[ManagedFile]:
     chosen, _ = split(ManagedOptions, dict(low.args))
     yield managed_order(context, low.name, chosen)
 
 
-def _recursed(context: Context, low: Low) -> Iterator[Order]:
+def _recursed(context: Context, low: Low) -> Iterator[ManagedFile]:
     return member_orders(context, low.name, **low.args)
 
 
-#: Functions of `file` that make files of templates -> what they do with each.
-_ORDERS: Mapping[str, Callable[[Context, Low], Iterator[Order]]] = {
+#: By function of `file` that renders templates: returns the settings of each file.
+_ORDERS: Mapping[str, Callable[[Context, Low], Iterator[ManagedFile]]] = {
     "managed": _managed,
     "recurse": _recursed,
 }
 
 
 def _is_from_roots(low: Low) -> bool:
-    """Return whether a state's content comes from a template of the roots, and from nowhere else.
+    """Return whether a state's content comes only from a template of the file roots.
 
-    A path or web address is one that the target sees, not this host.
+    Paths and web addresses are resolved on the target, not here.
     """
     args = low.args
     sources = args.get("source")
@@ -143,12 +143,12 @@ def _is_from_roots(low: Low) -> bool:
 
 
 def _look(context: Context, low: Low) -> None:
-    """Find out what a state would write, as far as that can be known here."""
+    """Compute what a state would write, as far as possible on the master."""
     saltenv = str(low.keywords.get("saltenv") or low.env)
     inside = context.with_(saltenv=saltenv) if saltenv != context.saltenv else context
     try:
         for order in _ORDERS[low.fun](inside, low):
             new_content(inside, order)
     except (CatenaError, UnicodeError):
-        # Told when its turn comes, by the state itself.
+        # The state itself reports the error when it runs.
         return

@@ -1,10 +1,10 @@
-"""What a run on a target asks of the master while it goes on, answered.
+"""Answer the requests of a running job on a target.
 
-The target is somebody else's machine. It may ask for what a minion may ask for, files of the roots
-and its own pillar, and to have templates rendered with its own data. What it sends is read by
-renderers that can do nothing here: Jinja in its sandbox, YAML and other plain data. Python and
-Mako are for files of the roots that say so in their first line, and for templates named by states
-that were compiled here, since the roots hold scripts for hosts too; the key ring is for neither.
+The target is untrusted. Like a minion it may request files of the roots and its own pillar, and
+also the rendering of templates with its own data. Text from the target is rendered only by
+harmless renderers: Jinja in its sandbox, YAML and other plain data. Python and Mako are allowed
+for files of the roots that name them in their first line, and for templates named by states that
+were compiled here, because the roots contain scripts for hosts too. GPG is never allowed.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from catena.renderers.pipeline import DEFAULT, pipeline_of, render
 from catena.renderers.source import Source
 from catena.renderers.templates import render_file
 from catena.runtime.push import asking
-from catena.runtime.push.asking import Refusal, Reply, View
+from catena.runtime.push.asking import MasterReply, Refusal, View
 from catena.ssh.connect.errors import SshError
 from catena.ssh.push.patience import limited
 
 log = logger(__name__)
 
-#: Renderers that a text of the target's own may go through.
+#: Renderers that are allowed for text from the target.
 HARMLESS = ("jinja", "yaml", "json", "toml", "text", "stateconf")
-#: What one host may read with this master's keys, another one may not.
+#: Renderers that are never allowed: a target could decrypt other hosts' secrets.
 _NEVER = ("gpg",)
-#: Options that a call of state functions may change for what it runs.
+#: Options that a call of a state function may change for its run.
 _CHANGING = frozenset(("environment", "mock", "pillarenv", "saltenv", "state_top", "test"))
-#: Sends one content of the roots to the target.
+#: Sends the content of one file of the roots to the target.
 Send = Callable[[FileEntry, Path], None]
 
 
 class Answers:
-    """Answers the questions of one run.
+    """Answers the requests of one run.
 
     Args:
-        context: of the run, as it was compiled here.
-        send: brings the content of a file to the target.
-        code: (engine, path below the roots) of templates that may be code of ours.
+        context: in which the run was compiled.
+        send: sends the content of a file to the target.
+        code: (engine, path below the roots) of templates that may be code.
     """
 
     def __init__(
@@ -56,25 +56,25 @@ class Answers:
 
     @property
     def code(self) -> frozenset[tuple[str, str]]:
-        """(engine, path below the roots) of templates that may be code of ours."""
+        """(engine, path below the roots) of templates that may be code."""
         return self._code
 
-    def __call__(self, question: Any) -> Reply:
-        """Return the answer to a record of `runtime.push.asking`; a fault is one too.
+    def __call__(self, question: Any) -> MasterReply:
+        """Return the reply to a request of `runtime.push.asking`; an error is a reply too.
 
         Raises:
-            SshError: a content could not be sent.
+            SshError: the content of a file could not be sent.
         """
         try:
             with limited():
-                return Reply(self._value(question))
+                return MasterReply(self._value(question))
         except SshError:
             raise
         except CatenaError as error:
-            return Reply(refusal=Refusal.of(error))
-        except Exception as error:  # whatever a template does: the run is told
+            return MasterReply(refusal=Refusal.of(error))
+        except Exception as error:  # a template may raise anything; the run gets the error
             log.debug("a question of a run failed", exc_info=True)
-            return Reply(refusal=Refusal("RenderError", told(error)))
+            return MasterReply(refusal=Refusal("RenderError", told(error)))
 
     def _value(self, question: Any) -> Any:
         if isinstance(question, asking.AskText):
@@ -131,7 +131,7 @@ class Answers:
         return encode(entry)
 
     def _seen(self, view: View) -> Context:
-        """Return the context in which the question came up there."""
+        """Return the context in which the target sent the request."""
         base = self._context
         opts = {**base.opts, **{k: v for k, v in view.opts.items() if k in _CHANGING}}
         return base.with_(
@@ -143,7 +143,7 @@ class Answers:
         )
 
     def _trusting(self, source: Source, context: Context) -> Context:
-        """Return *context*, its renderers limited where the text is not one of the roots."""
+        """Return *context*, with limited renderers if the text is not a file of the roots."""
         if self._is_ours(source):
             refused = [*(context.opts.get("renderer_blacklist") or ()), *_NEVER]
             return context.with_(opts={**context.opts, "renderer_blacklist": refused})
@@ -152,7 +152,7 @@ class Answers:
         return context.with_(opts={**context.opts, "renderer_whitelist": limited})
 
     def _is_ours(self, source: Source) -> bool:
-        """Return whether a text is that of the file of the roots whose name it bears."""
+        """Return whether a text equals the file of the roots whose name it has."""
         local = self._context.files.fetch(source.path, source.saltenv) if source.path else None
         if local is None:
             return False

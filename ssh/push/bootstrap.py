@@ -1,9 +1,9 @@
-"""Sent to a host as the text of `python3 -I -c`: finds or fetches the bundle, checks it, starts.
+"""Sent to a host as the text of `python3 -I -c`: find or fetch, check and start the bundle.
 
-Runs there before anything of catena does: the standard library only, and nothing newer than Python
-3.6, so that an old interpreter gets as far as saying so. Arguments: the room, the bundle's hash.
-Speaks the beginning of a channel as `core.framing` says: reads the nonce, asks for the bundle
-where it is missing or damaged, and leaves "ready" to the program.
+This file runs on the host before the rest of catena. It uses only the standard library and the
+syntax of Python 3.6, so that an old interpreter can report that it is too old. Arguments: the
+private folder, the bundle's hash. It starts a channel as in `core.framing`: it reads the nonce and
+requests the bundle if that is missing or damaged. The program sends "ready".
 """
 
 import gc
@@ -19,14 +19,14 @@ LIMIT = 64 * 1024 * 1024
 
 
 def fail(text: str) -> NoReturn:
-    """End with one line on stderr."""
+    """Exit with one line on stderr."""
     sys.stderr.write("catena: " + text + "\n")
     sys.stderr.flush()
     os._exit(1)
 
 
 def check(folder: str) -> None:
-    """Refuse a folder that is not this user's alone."""
+    """Refuse a folder that other users can access."""
     found = os.lstat(folder)
     if stat.S_ISLNK(found.st_mode) or not stat.S_ISDIR(found.st_mode):
         fail(folder + ": not a folder")
@@ -37,7 +37,7 @@ def check(folder: str) -> None:
 
 
 def check_way(folder: str) -> None:
-    """Refuse a folder that somebody else could exchange for another one, made or not."""
+    """Refuse a folder, existing or not, that another user could replace."""
     above = os.path.dirname(folder)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
@@ -54,7 +54,7 @@ def check_way(folder: str) -> None:
 
 
 def make(folder: str) -> str:
-    """Make a private folder and those above it."""
+    """Create a private folder and its parents."""
     if not os.path.lexists(folder):
         above = os.path.dirname(folder)
         if not os.path.isdir(above):
@@ -67,7 +67,7 @@ def make(folder: str) -> str:
 
 
 def leave(*folders: str) -> None:
-    """Remove folders that hold nothing."""
+    """Remove empty folders."""
     for folder in folders:
         try:
             os.rmdir(folder)
@@ -76,7 +76,7 @@ def leave(*folders: str) -> None:
 
 
 def line() -> str:
-    """Return one line of stdin, without taking more than it."""
+    """Return one line of stdin without reading beyond it."""
     text = b""
     while len(text) < 200:
         sign = os.read(0, 1)
@@ -87,7 +87,7 @@ def line() -> str:
 
 
 def fetch(out: int, nonce: str, wanted: str) -> bytes:
-    """Return the bundle, asked of the master."""
+    """Request the bundle from the master and return it."""
     os.write(out, ("catena-need " + nonce + "\n").encode("ascii"))
     said = line()
     if not said.isdigit() or int(said) > LIMIT:
@@ -107,10 +107,10 @@ def fetch(out: int, nonce: str, wanted: str) -> bytes:
 
 
 def held(path: str, wanted: str) -> bool:
-    """Return whether the bundle is here, whole."""
+    """Return whether the complete bundle is stored here."""
     try:
         with open(path, "rb") as stream:
-            # Not LIMIT alone: room for so much would be made first, in more time than to hash it.
+            # read(LIMIT) would allocate that much memory, which takes longer than the hash.
             size = min(os.fstat(stream.fileno()).st_size, LIMIT)
             return hashlib.sha256(stream.read(size)).hexdigest() == wanted
     except OSError:
@@ -118,7 +118,7 @@ def held(path: str, wanted: str) -> bool:
 
 
 def compiled(folder: str, wanted: str) -> str:
-    """Return the bundle as this interpreter compiled it (`runtime.push.compiled`), or ""."""
+    """Return the path of the bundle as compiled here (`runtime.push.compiled`), or ""."""
     start = wanted + "." + MAGIC_NUMBER.hex() + "."
     for name in os.listdir(folder):
         if name.startswith(start) and held(os.path.join(folder, name), name.split(".")[2]):
@@ -127,7 +127,7 @@ def compiled(folder: str, wanted: str) -> str:
 
 
 def install(path: str, data: bytes) -> None:
-    """Write the bundle so that it is there wholly or not at all."""
+    """Write the bundle atomically."""
     partial = "%s.%d.new" % (path, os.getpid())
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     try:
@@ -169,11 +169,11 @@ def main(room: str, wanted: str) -> None:
         leave(os.path.dirname(path), room)
         fail("%s: %s" % (error.filename or room, error.strerror or error))
     sys.path.insert(0, ready or path)
-    # What is imported stays; it is enabled again by the program.
+    # Imported objects live to the end; the program enables the collector again.
     gc.disable()
     from catena.runtime.push import serve
 
-    # Compiled at the end of the second visit: what comes once is not worth a second of work.
+    # Compiling takes a second, so it happens at the end of the second visit.
     serve.main(room, nonce, 0, out, path if again and not ready else "")
 
 

@@ -1,7 +1,7 @@
-"""The part of catena that runs on a host, as one file named by its hash, and how it is started.
+"""The part of catena that runs on a host: one file named by its hash, and its start command.
 
-It holds what needs the standard library alone, and PyYAML's Python part for what writes YAML there
-(`file.serialize`, static grains): loaded when it is used, never before.
+It contains modules that need only the standard library, and the pure Python part of PyYAML, which
+is imported only to write YAML (`file.serialize`, static grains).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 import catena
 from catena.core.frozen import dataclass
 
-#: Folders that travel whole.
+#: Folders that are included completely.
 WHOLE = ("core", "modules", "runtime", "states")
-#: Of the others, what a host needs.
+#: By other folder: the files that a host needs.
 PARTLY = {
     "fileserver": ("__init__", "index", "manifest", "remote", "roots", "transfers"),
     "renderers": (
@@ -43,49 +43,49 @@ PARTLY = {
     ),
     "transport": ("__init__", "framing", "keys", "messages/__init__", "messages/files"),
 }
-#: Third-party, pure Python.
+#: Third-party packages in pure Python.
 FOREIGN = ("yaml",)
 
 _MOMENT = (2000, 1, 1, 0, 0, 0)
 
 
 class AnyBundle(ABC):
-    """The program for hosts, as far as a visit needs it."""
+    """Interface of the program for hosts, as a visit uses it."""
 
-    #: Its hash, hex.
+    #: SHA-256 of the bundle in hex.
     sha256: str
 
     @abstractmethod
     def supply(self) -> bytes:
-        """Return the bundle as it travels."""
+        """Return the compressed bundle for the transfer."""
 
     def argv(self, python: str, room: str) -> list[str]:
-        """Return what starts the program on a host, for `Connection.open_channel`.
+        """Return the command that starts the program, for `Connection.open_channel`.
 
         Args:
-            python: path of its interpreter.
-            room: the private folder there; made if it is missing.
+            python: path of the host's interpreter.
+            room: the private folder on the host; created if it is missing.
         """
         return [python, "-I", "-c", bootstrap(), room, self.sha256]
 
 
 @dataclass(frozen=True)
 class Bundle(AnyBundle):
-    """The program for hosts, here."""
+    """The program for hosts, in memory."""
 
-    #: A zip archive that Python imports from; its entries are not compressed.
+    #: An uncompressed zip archive from which Python imports.
     data: bytes
-    #: Its hash, hex.
+    #: SHA-256 of the bundle in hex.
     sha256: str
 
     def supply(self) -> bytes:
-        """Return the bundle as it travels."""
+        """Return the compressed bundle for the transfer."""
         return zlib.compress(self.data, 6)
 
 
 @cache
 def bundle() -> Bundle:
-    """Return the bundle of this catena; the same files make the same bytes."""
+    """Return the bundle of this catena; the same files give the same bytes."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         for name, path in sorted(files()):
@@ -101,7 +101,7 @@ def bootstrap() -> str:
 
 
 def files() -> Iterator[tuple[str, Path]]:
-    """Yield (name in the archive, file) of all that the bundle is made of."""
+    """Yield (name in the archive, file) of the bundle's contents."""
     home = Path(catena.__file__).parent
     yield "catena/__init__.py", home / "__init__.py"
     for folder in WHOLE:

@@ -1,4 +1,4 @@
-"""The functions of a target called while a job is compiled, over the one open channel."""
+"""Call functions of a target over its channel while a job is compiled."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from catena.core.frozen import replace
 from catena.core.job import JobSpec
 from catena.runtime.push.asking import NeedsMasterError
 from catena.runtime.push.protocol import Call, Called, RunResult
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.push.compile import raised
 from catena.ssh.push.functions import addresses
 from catena.ssh.push.program import Program
 
 _NEEDS_MASTER = NeedsMasterError.__name__
-#: A function that a template calls has so long, unless its job has less.
+#: Maximum seconds for a function that a template calls; a shorter deadline of the job wins.
 CALL_SECONDS = 300.0
 
-#: Runs one function as a run of its own, which can ask the master for files and templates.
+#: Runs one function as a separate run, which can request files and templates from the master.
 RunFunction = Callable[[Context, JobSpec], RunResult]
 
 
 class TargetCalls:
-    """Calls functions of one target (`ssh.push.functions.Remote`).
+    """Calls functions of one target (`ssh.push.functions.RemoteFunctions`).
 
     Args:
-        program: the program there; asked for each time, since it may be reached anew.
+        program: returns the program; called each time, because the connection may change.
         run: runs a function that needs more than its arguments.
         spec: the job.
     """
@@ -38,21 +38,22 @@ class TargetCalls:
         self._run = run
         self._spec = spec
         self._known: dict[tuple[str, str], bool] = {}
-        #: The program that knows a pillar, and the pillar; a new program knows none.
+        #: The program to which a pillar was sent, and the pillar; a new program has none.
         self._told: tuple[Program, Any] | None = None
-        #: How many calls the target has answered.
+        #: Number of calls that the target has answered.
         self.count = 0
-        #: What kept a call from being answered. Templates turn every error into one of theirs;
-        #: what was compiled after this must not be used.
+        #: The error of a call without a reply. Templates convert every error, so it is stored
+        #: here;
+        #: results that were compiled afterwards must not be used.
         self.lost: SshError | None = None
 
     def call(
         self, context: Context, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Call a function there and return its value, or raise what it raised.
+        """Call a function on the target and return its value, or raise its error.
 
         Raises:
-            SshError: the host could not be asked.
+            SshError: the host gave no reply.
         """
         self.count += 1
         try:
@@ -91,7 +92,7 @@ class TargetCalls:
         return called
 
     def _tell(self, program: Program, context: Context) -> None:
-        """Let functions there see the pillar: only where one looks, for it may be broken."""
+        """Send the pillar to the target for functions that read it; it may be broken."""
         program.pillar(dict(context.pillar))
         self._told = (program, context.pillar)
 
@@ -105,10 +106,10 @@ class TargetCalls:
         return result.ret.value
 
     def knows(self, name: str, kind: str) -> bool:
-        """Return whether a function ("function") or state ("state") exists there.
+        """Return whether a function ("function") or state ("state") exists on the target.
 
         Raises:
-            SshError: the host could not be asked.
+            SshError: the host gave no reply.
         """
         key = (name, kind)
         if key not in self._known:
@@ -120,22 +121,22 @@ class TargetCalls:
         return self._known[key]
 
     def refusal(self, name: str) -> str:
-        """Return why a function does not exist there, or "" (asked of one that does not)."""
+        """Return why a missing function does not exist on the target, or ""."""
         called = self._program().call(Call(name))
         return called.fault.text if called.fault is not None and called.fault.unavailable else ""
 
     def check(self) -> None:
-        """Raise what kept a call from being answered, once.
+        """Raise the stored error of a call without a reply, once.
 
         Raises:
-            SshError: what was compiled meanwhile must not be used.
+            SshError: results that were compiled meanwhile must not be used.
         """
         lost, self.lost = self.lost, None
         if lost is not None:
             raise lost
 
     def check_compiled(self) -> None:
-        """Raise, as a fault of compiling, what kept a call from being answered.
+        """Raise the stored error of a call without a reply as an error of the phase compile.
 
         Raises:
             SshError: nothing was run.
@@ -144,4 +145,4 @@ class TargetCalls:
             self.check()
         except SshError as error:
             what = f"{error.what}; nothing was run"
-            raise SshError(error.host, Phase.compile, what, waits=error.waits) from None
+            raise SshError(error.host, PushPhase.compile, what, waits=error.waits) from None

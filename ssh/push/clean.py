@@ -1,37 +1,37 @@
-"""What lies on a host and is needed no more."""
+"""Remove files on a host that are no longer needed."""
 
 from __future__ import annotations
 
 from catena.core.errors import CatenaError
-from catena.runtime.push.protocol import Clean, TargetError, Trouble
-from catena.ssh.connect.errors import Phase, SshError
+from catena.runtime.push.protocol import Clean, ProgramError, Trouble
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.connect.link import Connector, Watch
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.bundle import bundle
 from catena.ssh.push.program import Program
 
 
 def clean(
-    target: Target, connect: Connector, watch: Watch, run_seconds: float, everything: bool
+    target: SshTarget, connect: Connector, watch: Watch, run_seconds: float, everything: bool
 ) -> dict[str, int] | None:
-    """Remove returns that nobody collected, and old files.
+    """Remove uncollected returns and old files of a host.
 
     Args:
         target: the host.
-        connect: makes a connection to it.
-        watch: told of each step.
-        run_seconds: how old returns must be.
-        everything: whether to leave nothing of catena there.
+        connect: opens a connection to it.
+        watch: receives each step.
+        run_seconds: minimum age of returns to remove.
+        everything: whether to remove everything of catena.
 
     Returns:
-        How many runs, parts and bundles went; None: everything.
+        The number of removed runs, parts and bundles; None: everything.
 
     Raises:
-        SshError: the host can't be reached, or what lies there is still needed.
+        SshError: the host can't be reached, or its files are still needed.
     """
     connection = connect(target)
     try:
-        watch(Phase.clean, "")
+        watch(PushPhase.clean, "")
         program = Program.start(connection, bundle())
         try:
             done = program.clean(Clean(run_seconds))
@@ -39,8 +39,8 @@ def clean(
                 _wipe(program, target.id)
         finally:
             program.close()
-    except TargetError as error:
-        raise SshError(target.id, Phase.clean, str(error)) from None
+    except ProgramError as error:
+        raise SshError(target.id, PushPhase.clean, str(error)) from None
     finally:
         connection.close()
     if everything:
@@ -52,9 +52,9 @@ def _wipe(program: Program, host: str) -> None:
     try:
         runs = program.hello().runs
         if runs:
-            raise TargetError(Trouble.busy, f"run {runs[0].run_id} was not collected")
+            raise ProgramError(Trouble.busy, f"run {runs[0].run_id} was not collected")
         program.wipe()
     except SshError:
         raise
     except CatenaError as error:
-        raise SshError(host, Phase.clean, f"nothing is wiped: {error}") from None
+        raise SshError(host, PushPhase.clean, f"nothing is wiped: {error}") from None

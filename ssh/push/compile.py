@@ -1,8 +1,8 @@
-"""A target seen from here: its grains, its pillar, our files, its functions over the channel.
+"""The context for a target on the master: grains, pillar, files, and functions over the channel.
 
-`TargetSession` is the context in which everything of one job on one target is compiled. Templates,
-top files and state functions are the same code as on a minion; they only meet other registries:
-what a function needs decides where it runs (`ssh.push.functions`).
+One job on one target is compiled in this context. Templates, top files and state functions are the
+same code as on a minion, with other registries: `ssh.push.functions` decides where a function
+runs.
 """
 
 from __future__ import annotations
@@ -27,55 +27,55 @@ from catena.fileserver.overlay import OverlaidClient
 from catena.fileserver.roots import RootsClient
 from catena.pillar.compile import compile_pillar, settings_of
 from catena.runtime.custom_files import sync_files
-from catena.runtime.host import LocalHost, Place, options
+from catena.runtime.host import AgentHome, LocalHost, options
 from catena.runtime.loader import CustomRegistry, Loader
 from catena.runtime.master_session import master_session
-from catena.runtime.push.protocol import Fault, Identity, Welcome
-from catena.runtime.session import LazyMapping, Session, execution_index
+from catena.runtime.push.protocol import Fault, HostIdentity, HostWelcome
+from catena.runtime.session import JobSession, LazyMapping, execution_index
 from catena.ssh.connect.cache import cache_of
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.custom_names import CustomNames
-from catena.ssh.push.functions import Remote, TargetRegistry
-from catena.ssh.push.roots import Shipment, custom_files
+from catena.ssh.push.functions import RemoteFunctions, TargetRegistry
+from catena.ssh.push.roots import FileShipment, custom_files
 
 Told = Callable[[str, dict[str, Any]], None]
 
-#: What templates see of this master's options, under Salt's name: public formulas tell by it that
-#: they are rendered for a host that SSH reaches. Nothing else of them is a host's to know.
+#: The master's options that templates can read, with Salt's names. Public formulas use them to
+#: detect a host over SSH. Other options must stay hidden from hosts.
 MASTER_FACTS: Mapping[str, str] = {"__cli": "salt-ssh"}
 
 
 @dataclass(frozen=True)
 class Seat:
-    """Who a target is, and what of this master serves it."""
+    """A target together with the master's files and settings for it."""
 
-    target: Target
+    target: SshTarget
     settings: MasterSettings
-    identity: Identity
-    #: This master's files.
+    identity: HostIdentity
+    #: The master's file client.
     files: FileClient
-    #: Custom files of the environments that count, which the target has.
-    custom: Shipment
-    #: Files that go with every run, whether it names them or not.
-    ahead: Shipment = field(default_factory=Shipment)
+    #: Custom files of the relevant environments, which are on the target.
+    custom: FileShipment
+    #: Files that are sent with every run, even if no state names them.
+    ahead: FileShipment = field(default_factory=FileShipment)
 
 
 def seat_of(
-    target: Target,
+    target: SshTarget,
     settings: MasterSettings,
     saltenv: str = "",
     own_files: Mapping[str, Path] | None = None,
     extra_roots: Sequence[str] = (),
 ) -> Seat:
-    """Return what is known of a target before it is asked anything.
+    """Return the seat of a target before the first contact.
 
     Args:
         target: of the roster.
         settings: roots and renderers.
         saltenv: environment of the job, "" for the target's own.
-        own_files: path below the roots -> file of this host, which this target alone sees in the
-            environment base. They are there before anything runs.
-        extra_roots: folders that every environment has after its own.
+        own_files: by path below the roots: local file that only this target sees in the
+            environment base. They are sent before anything runs.
+        extra_roots: folders after the roots of every environment.
     """
     own = dict(target.minion_opts)
     roots = RootsClient(
@@ -88,35 +88,35 @@ def seat_of(
         extra_roots,
     )
     files: FileClient = OverlaidClient(roots, own_files) if own_files else roots
-    ahead = Shipment()
+    ahead = FileShipment()
     for path in own_files or ():
         ahead.add_file(files, path, "base")
     environments = dict.fromkeys((saltenv or str(own.get("saltenv") or "base"), "base"))
     wanted = [env for env in environments if env in (*files.environments(), "base")]
-    identity = Identity(target.id, {**own, "id": target.id, "file_client": "local"})
+    identity = HostIdentity(target.id, {**own, "id": target.id, "file_client": "local"})
     return Seat(target, settings, identity, files, custom_files(files, wanted), ahead)
 
 
 class TargetHost(LocalHost):
-    """The host of a session here: what it says of itself was asked of the target.
+    """The `Host` of a session on the master, with facts from the target.
 
     Args:
-        place: folders and settings, as they are on the target.
-        files: this master's.
-        pillar: compiles the target's.
-        watch: told of each step.
-        welcome: what the target said.
-        cache: private folder here, for compiled templates.
-        grains: collects the target's grains anew.
+        place: folders and settings on the target.
+        files: the master's file client.
+        pillar: compiles the target's pillar.
+        watch: receives each step.
+        welcome: the greeting of the target's program.
+        cache: private folder on the master for compiled templates.
+        grains: collects the target's grains again.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: AgentHome,
         files: FileClient,
         pillar: Any,
         watch: Told,
-        welcome: Welcome,
+        welcome: HostWelcome,
         cache: Path,
         grains: Callable[[], dict[str, Any]],
     ) -> None:
@@ -127,46 +127,46 @@ class TargetHost(LocalHost):
 
     @property
     def cache_dir(self) -> Path:
-        """Private folder here: nothing of a compilation is written on the target."""
+        """Private folder on the master: a compilation writes nothing on the target."""
         return self._cache
 
     def boot_id(self) -> str:
-        """Return the boot in which the target greeted."""
+        """Return the boot id of the target at its greeting."""
         return self._welcome.boot_id
 
     def collect_grains(self) -> dict[str, Any]:
-        """Return the target's grains, collected now."""
+        """Collect the target's grains and return them."""
         return self._collect()
 
     def sync(
         self, kind: str, saltenv: str = "base", only: Any = None, never: Any = ()
     ) -> list[str]:
-        """Return nothing changed: a target's custom files are what the roots say, always."""
+        """Return no changes: a target's custom files always equal the file roots."""
         return []
 
 
 def session_for(
     seat: Seat,
-    welcome: Welcome,
+    welcome: HostWelcome,
     grains: dict[str, Any],
-    remote: Remote,
+    remote: RemoteFunctions,
     running: Running,
     *,
     spec: JobSpec,
     watch: Told,
     collect: Callable[[], dict[str, Any]],
-) -> Session:
-    """Return the session in which *spec* is compiled, or answered, for a target.
+) -> JobSession:
+    """Return the session in which *spec* is compiled or answered for a target.
 
     Args:
         seat: the target.
-        welcome: what its program said.
+        welcome: the greeting of its program.
         grains: of the target.
         remote: calls its functions.
-        running: runs compiled states there.
+        running: runs compiled states on the target.
         spec: the job.
-        watch: told of each step.
-        collect: collects grains anew.
+        watch: receives each step.
+        collect: collects grains again.
 
     Raises:
         ConfigError: the roster's minion_opts can't be used.
@@ -176,10 +176,10 @@ def session_for(
     pillar = _pillar_of(seat, grains)
     host = TargetHost(place, seat.files, pillar, watch, welcome, cache, collect)
     context = _context(seat, host, remote, spec).with_(running=running)
-    return Session(context, host)
+    return JobSession(context, host)
 
 
-def _context(seat: Seat, host: TargetHost, remote: Remote, spec: JobSpec) -> Context:
+def _context(seat: Seat, host: TargetHost, remote: RemoteFunctions, spec: JobSpec) -> Context:
     place, cache = host.place, host.cache_dir
     renderers = _custom_renderers(seat, cache)
     context = Context(
@@ -199,11 +199,11 @@ def _context(seat: Seat, host: TargetHost, remote: Remote, spec: JobSpec) -> Con
     return context
 
 
-def _place(seat: Seat, welcome: Welcome, grains: dict[str, Any]) -> Place:
-    """Return where the target lives, in its own folders (`runtime.push.host_folder`)."""
+def _place(seat: Seat, welcome: HostWelcome, grains: dict[str, Any]) -> AgentHome:
+    """Return the target's folders and settings (`runtime.push.host_folder`)."""
     settings, loaded = load(MinionSettings, seat.identity.settings, SALT_KEYS)
     own = Path(welcome.room) / "hosts" / seat.target.id
-    return Place(
+    return AgentHome(
         settings=settings,
         id=seat.target.id,
         machine_id=settings.machine_id or welcome.machine_id,
@@ -215,7 +215,7 @@ def _place(seat: Seat, welcome: Welcome, grains: dict[str, Any]) -> Place:
     )
 
 
-def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegistry:
+def _registry(seat: Seat, remote: RemoteFunctions, kind: str, cache: Path) -> TargetRegistry:
     index = execution_index() if kind == "function" else states.INDEX
     mark = FunctionMark if kind == "function" else StateMark
     below = f"_{kind}s/" if kind == "state" else "_modules/"
@@ -230,7 +230,7 @@ def _registry(seat: Seat, remote: Remote, kind: str, cache: Path) -> TargetRegis
 
 
 def _custom_renderers(seat: Seat, cache: Path) -> Loader:
-    """Return the loader of `_renderers`: the one kind of custom file that runs here."""
+    """Return the loader of `_renderers`, the only custom files that run on the master."""
     folder = private_folder(private_folder(cache) / "extmods")
     for saltenv in seat.custom.entries:
         if any(path.startswith("_renderers/") for path in seat.custom.entries[saltenv]):
@@ -239,7 +239,7 @@ def _custom_renderers(seat: Seat, cache: Path) -> Loader:
 
 
 def _pillar_of(seat: Seat, grains: Mapping[str, Any]) -> Any:
-    """Return what compiles the pillar of a target: by its id, from this master's roots."""
+    """Return the compiler of a target's pillar, by its id, from the master's roots."""
     settings = seat.settings
     minion, _ = load(MinionSettings, seat.identity.settings, SALT_KEYS)
 
@@ -258,7 +258,7 @@ def _pillar_of(seat: Seat, grains: Mapping[str, Any]) -> Any:
 
 
 class RemoteFaultError(CatenaError):
-    """A function of the target raised an error that is none of catena's own."""
+    """A function of the target raised an error that is no CatenaError."""
 
 
 _PYTHONS = {
@@ -267,7 +267,7 @@ _PYTHONS = {
 
 
 def raised(fault: Fault) -> Exception:
-    """Return the error that a fault of the target was there."""
+    """Return the exception that a function raised on the target."""
     found = getattr(core_errors, fault.kind, None)
     if isinstance(found, type) and issubclass(found, CatenaError):
         try:

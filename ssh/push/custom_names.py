@@ -1,4 +1,4 @@
-"""Which names custom files of the file roots may have, as far as that can be told from here."""
+"""The names that custom files of the file roots may provide, as far as the master can tell."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _QUOTED = re.compile(r"""['"]([A-Za-z0-9_]+)['"]""")
 
 
 class CustomNames:
-    """The names before the dot that the custom files of a kind may have on a target.
+    """The module names that custom files of one kind may provide on a target.
 
-    A file serves its own name, or one that stands in quotes in its text; whether it really does
-    (`__virtual__`) only the target can tell.
+    A file provides its own name, or a name that occurs in quotes in its text. Only the target can
+    decide whether it really does (`__virtual__`).
 
     Args:
         files: path of each custom file by its path below `_modules/` or `_states/`.

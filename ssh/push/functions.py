@@ -1,8 +1,7 @@
-"""The functions of a target as its templates and states call them: there, or here on its behalf.
+"""The functions of a target for its templates and states, run on the target or on the master.
 
-What a function needs decides: grains, pillar, options and the files of the roots are the master's
-to give, so what only reads those is answered here, at once. Everything else is asked of the target
-over the open channel.
+The master itself runs functions that only read grains, pillar, options and files of the roots. All
+other functions are called on the target over the open channel.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from catena.core.plugins import FunctionMark, Plugin, StateMark
 from catena.runtime.loader import CustomRegistry, Loader
 from catena.ssh.push.custom_names import CustomNames
 
-#: Modules whose functions that change nothing need no more than grains, pillar, options, files.
+#: Modules whose read-only functions need only grains, pillar, options and files.
 _HERE = frozenset(("config", "defaults", "grains", "jinja", "match", "pillar", "slsutil"))
-#: More of these, of modules whose other functions act on a host.
+#: Such functions of other modules, whose remaining functions act on a host.
 _ALSO_HERE = frozenset(
     """cp.envs cp.list_master cp.list_master_dirs cp.list_master_symlinks cp.list_minion
     cp.list_states cp.stat_file defaults.deepcopy defaults.get defaults.merge defaults.update
@@ -29,36 +28,36 @@ _ALSO_HERE = frozenset(
     state.show_states state.show_top state.single state.sls state.sls_exists state.sls_id
     state.template_str state.test state.top""".split()
 )
-#: What these tell is the host's own.
+#: Functions that always run on the target because they depend on it.
 _THERE = frozenset(("jinja.host_filter",))
-#: Here where what they are given lies in the roots; a path is one of the target's.
+#: Functions that run on the master for an address in the roots, and on the target for a path.
 _BY_ADDRESS = frozenset(("cp.get_file_str", "cp.hash_file", "slsutil.renderer"))
 _SCHEME = "salt://"
 
 
-class Remote(Protocol):
+class RemoteFunctions(Protocol):
     """The target, for one compilation."""
 
     def call(
         self, context: Context, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
-        """Call a function there and return its value, or raise what it raised."""
+        """Call a function on the target and return its value, or raise its error."""
 
     def knows(self, name: str, kind: str) -> bool:
-        """Return whether a function ("function") or state ("state") exists there."""
+        """Return whether a function ("function") or state ("state") exists on the target."""
 
     def refusal(self, name: str) -> str:
-        """Return why a function does not exist there, or ""."""
+        """Return why a function does not exist on the target, or ""."""
 
 
 def runs_here(name: str, mark: Any) -> bool:
-    """Return whether a built-in function is answered here, on behalf of the target."""
+    """Return whether a built-in function runs on the master for the target."""
     reads = isinstance(mark, FunctionMark) and mark.reads and name not in _THERE
     return name in _ALSO_HERE or (reads and name.partition(".")[0] in _HERE)
 
 
 class _Unlisted(dict[str, Plugin]):
-    """A module that is there, whose functions are asked for one by one."""
+    """A custom module of the target; its functions are looked up one by one."""
 
     def __bool__(self) -> bool:
         return True
@@ -73,7 +72,7 @@ class TargetRegistry(CustomRegistry):
         mark: FunctionMark or StateMark.
         remote: the target.
         custom: names that custom files may have there.
-        nowhere: a folder that does not exist: no custom file is ever loaded here.
+        nowhere: a folder that does not exist, so that no custom file is loaded on the master.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class TargetRegistry(CustomRegistry):
         kind: str,
         index: Mapping[str, str],
         mark: type,
-        remote: Remote,
+        remote: RemoteFunctions,
         custom: CustomNames,
         nowhere: Path,
     ) -> None:
@@ -91,7 +90,7 @@ class TargetRegistry(CustomRegistry):
         self._found: dict[str, Plugin] = {}
 
     def module(self, prefix: str) -> Mapping[str, Plugin]:
-        """Return the plug-ins of module *prefix*; of a custom one those that are built in."""
+        """Return the built-in plug-ins of module *prefix*."""
         found = super().module(prefix)
         return _Unlisted(found) if not found and prefix in self._custom else found
 
@@ -122,7 +121,7 @@ class TargetRegistry(CustomRegistry):
         return plugin if runs_here(name, plugin.mark) else self._there(plugin)
 
     def _open(self, name: str) -> Plugin:
-        """Return a custom function, which takes whatever it is given: the target knows better."""
+        """Return a custom function that accepts any arguments, which the target checks."""
         if self.kind == "state":
 
             def state(context: Context, name: str, **kwargs: Any) -> Any:
@@ -151,7 +150,7 @@ class TargetRegistry(CustomRegistry):
         return Plugin(plugin.name, _like(function, plugin), plugin.mark)
 
     def _unless_configured(self, plugin: Plugin) -> Plugin:
-        """Return a state function; a configuration file that it names is one of the target's."""
+        """Return a state function; a configuration file in its arguments is on the target."""
 
         def function(context: Context, *args: Any, **kwargs: Any) -> Any:
             if kwargs.get("localconfig"):
@@ -161,7 +160,7 @@ class TargetRegistry(CustomRegistry):
         return Plugin(plugin.name, _like(function, plugin), plugin.mark)
 
     def refusal(self, prefix: str) -> str:
-        """Return "": why a custom file gives nothing is told function by function."""
+        """Return "": the target reports errors of custom files per function."""
         return ""
 
     def __iter__(self) -> Iterator[str]:
@@ -177,7 +176,7 @@ def _like(function: Callable[..., Any], plugin: Plugin) -> Callable[..., Any]:
 
 
 def addresses(value: Any) -> Iterator[str]:
-    """Yield every salt:// address in a value, at any depth: whole texts, and words of them."""
+    """Yield every salt:// address in a nested value, also as a word within a text."""
     if isinstance(value, str):
         if _SCHEME in value:
             if value.startswith(_SCHEME):

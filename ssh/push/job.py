@@ -1,4 +1,4 @@
-"""One job on one host: connect, compile here, start there, follow, collect."""
+"""One job on one host: connect, compile on the master, start on the host, follow, collect."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from catena.core.frozen import replace
 from catena.core.job import JobReturn, JobSpec
 from catena.core.marks import is_resumable
 from catena.core.plugins import FunctionMark
-from catena.runtime.executor import Outcome, execute
-from catena.runtime.push.asking import Reply
+from catena.runtime.executor import FinishedJob, execute
+from catena.runtime.push.asking import MasterReply
 from catena.runtime.push.protocol import (
     LowState,
+    ProgramError,
     PushedJob,
     RunResult,
-    Step,
-    TargetError,
+    RunStep,
 )
-from catena.runtime.session import Session
-from catena.ssh.connect.errors import Phase, one_line, refused
+from catena.runtime.session import JobSession
+from catena.ssh.connect.errors import PushPhase, one_line, refused
 from catena.ssh.connect.link import Connector, Watch
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.answers import Answers
 from catena.ssh.push.calls import TargetCalls
 from catena.ssh.push.compile import Seat, seat_of, session_for
@@ -40,18 +40,18 @@ from catena.states.compiler.call import Callees, argument_faults
 from catena.states.compiler.faults import StateArgumentsError, at
 from catena.states.compiler.model import Low, Row
 
-#: Runs of one job of a chain: so often may its host, or its process there, die under it.
+#: Maximum number of runs of one job of a chain, if its host or process dies repeatedly.
 ATTEMPTS = 20
 
-#: Told of a run before it begins: its id, its function, (engine, path) of templates that are code.
+#: Receives each run before it starts: its id, its function, (engine, path) of code templates.
 Begins = Callable[[str, str, frozenset[tuple[str, str]]], None]
 
-#: Arguments of a state run that make its context.
+#: Arguments of a state run that determine its context.
 _RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv")
 
 
 def run(
-    target: Target,
+    target: SshTarget,
     connect: Connector,
     spec: JobSpec,
     settings: MasterSettings,
@@ -59,38 +59,38 @@ def run(
     keep: Callable[[JobReturn], None] | None = None,
     begins: Begins | None = None,
 ) -> JobReturn:
-    """Run the function of *spec* on *target* and return what it came to.
+    """Run the function of *spec* on *target* and return its outcome.
 
-    Called again with the same job id, after this process died, it finds the run that it began and
-    goes on with it; so nothing runs twice as long as *keep* makes the return durable.
+    A second call with the same job id, after this process died, finds the started run and
+    continues it. Nothing runs twice as long as *keep* makes the return durable.
 
     Args:
         target: the host.
-        connect: makes a connection to it; called again where one was lost.
+        connect: opens a connection to it; called again after a connection was lost.
         spec: the job: jid, function, arguments, deadline, output limit, user.
         settings: file roots, pillar roots and renderers of this master.
         watch: told of each step.
         keep: makes the return durable; the host forgets the run after that.
-        begins: told of each run before it begins there.
+        begins: receives each run before it starts on the host.
 
     Raises:
-        SshError: the host could not be reached or used; nothing was run, or it is unknown
-            whether it ended (the text says which).
-        CatenaError: what was asked makes no sense, or does not compile.
+        SshError: the host could not be reached or used; either nothing ran, or the result is
+            unknown (the text says which).
+        CatenaError: the job is invalid or can't be compiled.
     """
     return outcome(target, connect, spec, settings, watch, keep, begins).ret
 
 
 def outcome(
-    target: Target,
+    target: SshTarget,
     connect: Connector,
     spec: JobSpec,
     settings: MasterSettings,
     watch: Watch,
     keep: Callable[[JobReturn], None] | None = None,
     begins: Begins | None = None,
-) -> Outcome:
-    """Do the same; say also whether the value is the text of why there is none."""
+) -> FinishedJob:
+    """Run the job as `run` does; return also whether the value is an error text."""
     seat = seat_of(target, settings, str(spec.kwargs.get("saltenv") or ""))
     with _begun(Visit(seat, connect, watch), target.id) as visit:
         found = _Push(seat, visit, spec, watch, None, begins).run()
@@ -101,7 +101,7 @@ def outcome(
 
 
 def again(
-    target: Target,
+    target: SshTarget,
     connect: Connector,
     begun: Begun,
     settings: MasterSettings,
@@ -109,19 +109,19 @@ def again(
     keep: Callable[[JobReturn], None],
     cancel: str = "",
 ) -> JobReturn | None:
-    """Follow a run that somebody else began, to its end; nothing is begun, nothing of it is left.
+    """Follow a run of another process to its end and remove it from the host; start nothing.
 
     Args:
         target: the host.
         connect: makes a connection to it.
-        begun: what is known of the run.
+        begun: the record of the run.
         settings: file roots, pillar roots and renderers of this master.
         watch: told of each step.
         keep: makes the return durable; the host forgets the run after that.
-        cancel: why the run is to be killed, "": it is not.
+        cancel: reason to kill the run; "": do not kill it.
 
     Returns:
-        The return; None: there is no such run, it never began or was collected before.
+        The return; None: the run never started or was collected before.
 
     Raises:
         As `run`.
@@ -141,11 +141,11 @@ def again(
 
 @contextmanager
 def _begun(visit: Visit, host: str) -> Iterator[Visit]:
-    """Begin a visit and end it; what goes wrong with it names the host."""
+    """Open and close a visit; errors in it name the host."""
     try:
         visit.begin()
         yield visit
-    except TargetError as error:
+    except ProgramError as error:
         raise refused(host, str(error)) from None
     except OSError as error:
         raise CommandExecutionError(f"{host}: {error}") from error
@@ -154,42 +154,49 @@ def _begun(visit: Visit, host: str) -> Iterator[Visit]:
 
 
 def carry_out(
-    seat: Seat, visit: Visit, spec: JobSpec, watch: Watch, told: Told | None = None
-) -> Outcome:
-    """Run the function of *spec* on a host that is reached (`Visit.begin`).
+    seat: Seat,
+    visit: Visit,
+    spec: JobSpec,
+    watch: Watch,
+    told: Told | None = None,
+    output_bytes: int = 0,
+) -> FinishedJob:
+    """Run the function of *spec* on a connected host (`Visit.begin`).
 
     Args:
         seat: the host.
-        visit: of it; not closed here, and the host forgets nothing.
+        visit: of the host; it stays open, and the host keeps the run.
         spec: the job.
-        watch: told of each step, for a live line.
-        told: given the steps themselves. Their numbers grow over all runs of the job, and are the
-            same when the job is found again.
+        watch: receives each step as text, for a progress display.
+        told: receives the steps themselves. Their numbers increase over all runs of the job and
+            stay the same if the job is found again.
+        output_bytes: maximum bytes of command output in the steps of *told*; 0: no output. Such a
+            step has "at", "size", "stream", "text", and "attempt", the number of earlier runs.
 
     Raises:
-        SshError, TargetError, CatenaError, OSError: as `run`.
+        SshError, ProgramError, CatenaError, OSError: as `run`.
     """
-    return _Push(seat, visit, spec, watch, told).run()
+    return _Push(seat, visit, spec, watch, told, output_bytes=output_bytes).run()
 
 
 def run_id(jid: str, host: str, number: int) -> str:
-    """Return the id of a job's run on a host: the same when the job is found again.
+    """Return the id of a job's run on a host, which is the same in every call.
 
     Args:
         jid: of the job.
         host: its id.
-        number: of the job's runs there, counted from 1.
+        number: of the job's runs on the host, from 1.
     """
     who = hashlib.sha256(host.encode()).hexdigest()[:8]
     return f"{jid}-{who}-{number}"
 
 
 class RunFailedError(CommandExecutionError):
-    """The run of the compiled states has no rows; its return says why."""
+    """The run of the compiled states has no rows; its return contains the reason."""
 
 
 def _bound_here(low: Sequence[Low]) -> Iterator[str]:
-    """Yield a text for each argument that is code of a `#!py` file, which can't travel."""
+    """Yield an error per argument that is a function of a `#!py` file, which can't be sent."""
     for one in low:
         for name, value in one.args.items():
             if callable(value):
@@ -201,7 +208,7 @@ def _bound_here(low: Sequence[Low]) -> Iterator[str]:
 
 
 class _Push:
-    """One job on a host that is reached."""
+    """One job on a connected host."""
 
     def __init__(
         self,
@@ -211,32 +218,35 @@ class _Push:
         watch: Watch,
         steps: Told | None = None,
         begins: Begins | None = None,
+        output_bytes: int = 0,
     ) -> None:
         self._seat = seat
+        self._output_bytes = output_bytes
         self._visit = visit
         self._spec = spec
         self._watch = watch
         self._steps = steps
         self._begins = begins
         self._runs = 0
-        #: Number of the last step of this run, and of all runs before it.
+        #: Number of the last step of this run, and of all earlier runs.
         self._last, self._before = 0, 0
         self._calls = TargetCalls(visit.program, self._function, spec)
         self._session = self._made()
-        #: The run of the job's states that could not end well, where there was one.
+        #: The result of the job's state run that failed, if any.
         self._failed: RunResult | None = None
-        #: Why a run could not begin, or nobody knows what it came to: no answer of a function.
+        #: The error of a run that could not start or whose result is unknown; no function's
+        #: result.
         self._broken: CatenaError | None = None
 
-    def run(self) -> Outcome:
-        """Run the job: here on the target's behalf as far as that goes, else there."""
+    def run(self) -> FinishedJob:
+        """Run the job: on the master if possible, otherwise on the target."""
         functions = self._session.context.functions
         if self._spec.fun in functions:
             mark = functions[self._spec.fun].mark
             if not self._is_compiled(mark):
-                self._watch(Phase.start, self._spec.fun)
+                self._watch(PushPhase.start, self._spec.fun)
                 return self._own(self._function(self._session.context, self._spec), mark)
-        self._watch(Phase.compile, self._spec.fun)
+        self._watch(PushPhase.compile, self._spec.fun)
         answered = execute(self._session, self._spec)
         if self._broken is not None:
             raise self._broken
@@ -245,13 +255,13 @@ class _Push:
         self._calls.check_compiled()
         return answered
 
-    def follow(self, run: str, code: frozenset[tuple[str, str]]) -> Outcome:
-        """Go on with the run of the job's own function that began before; see `again`."""
+    def follow(self, run: str, code: frozenset[tuple[str, str]]) -> FinishedJob:
+        """Continue a started run of the job's own function; see `again`."""
         context, mark = self._session.context, FunctionMark()
         if self._spec.fun in context.functions:
             mark = context.functions[self._spec.fun].mark
         if mark.out == "highstate":
-            # The function itself was called here, and had these from its own arguments.
+            # The function itself ran on the master and got these from its own arguments.
             given = {key: self._spec.kwargs.get(key) for key in _RUN_ARGUMENTS}
             from catena.states.functions.options import run_context, run_options
 
@@ -259,20 +269,20 @@ class _Push:
         answer = self._checked(Answers(context, self._send, code))
         return self._own(self._visit.follow(run, self._spec, answer, self._told), mark)
 
-    def _own(self, result: RunResult, mark: Any) -> Outcome:
-        """Return a return of the target under our own names: of its words, only its outcome."""
+    def _own(self, result: RunResult, mark: Any) -> FinishedJob:
+        """Return the target's outcome in a return with the job's own id and function."""
         ret = replace(
             result.ret, jid=self._spec.jid, fun=self._spec.fun, out=str(getattr(mark, "out", ""))
         )
-        return Outcome(ret, None, result.raised)
+        return FinishedJob(ret, None, result.raised)
 
     def _is_compiled(self, mark: Any) -> bool:
-        """Return whether the job's function is ours to answer, or one short question."""
+        """Return whether the job's function runs on the master or is one short request."""
         if runs_here(self._spec.fun, mark):
             return True
         return isinstance(mark, FunctionMark) and mark.inline
 
-    def _made(self) -> Session:
+    def _made(self) -> JobSession:
         visit = self._visit
         return session_for(
             self._seat,
@@ -289,22 +299,24 @@ class _Push:
         if kind == "state":
             number, total = data.get("run_num"), data.get("total")
             if isinstance(number, int) and isinstance(total, int):
-                self._watch(Phase.run, f"{number + 1}/{total}")
+                self._watch(PushPhase.run, f"{number + 1}/{total}")
         elif kind == "note":
-            self._watch(Phase.run, one_line(str(data.get("text", ""))))
+            self._watch(PushPhase.run, one_line(str(data.get("text", ""))))
 
-    def _told(self, step: Step) -> None:
+    def _told(self, step: RunStep) -> None:
         self._last = step.seq
         if self._steps is not None:
-            self._steps(replace(step, seq=self._before + step.seq))
+            own = {"attempt": self._runs - 1} if step.kind == "output" else {}
+            data = {**step.data, **own}
+            self._steps(replace(step, seq=self._before + step.seq, data=data))
         self._progress(step.kind, step.data)
 
     def _states(self, context: Context, low: Sequence[Low]) -> dict[str, Row]:
-        """Run compiled states on the target (`core.context.Running`).
+        """Run compiled states on the target (implements `core.context.Running`).
 
         Raises:
             StateArgumentsError: arguments don't fit their functions; nothing ran.
-            RunFailedError: there are no rows; the return says why.
+            RunFailedError: there are no rows; the return contains the reason.
         """
         faults = [*argument_faults(Callees(context.states), low), *_bound_here(low)]
         if faults:
@@ -312,7 +324,7 @@ class _Push:
         self._calls.check_compiled()
         if not low:
             return {}
-        # What a state makes of its arguments is of no use to a call of one function.
+        # Imported here: a call of a single function does not need the code of states.
         from catena.ssh.push.ahead import code_templates, rendered_ahead
 
         files = self._seat.custom.merged(referenced(context.files, low))
@@ -329,6 +341,7 @@ class _Push:
             test=context.test,
             saltenv=context.saltenv,
             mock=bool(context.opts.get("mock")),
+            output_bytes=self._output_bytes,
         )
         answers = Answers(context, self._send, code_templates(context, low))
         result = self._run(job, {**files.parts, **texts}, answers)
@@ -341,7 +354,7 @@ class _Push:
         return rows
 
     def _function(self, context: Context, spec: JobSpec) -> RunResult:
-        """Run one function on the target, which may ask for what it needs of us."""
+        """Run one function on the target; the run may send requests to the master."""
         files = self._seat.ahead.merged(self._seat.custom)
         saltenv = str(spec.kwargs.get("saltenv") or context.saltenv)
         for address in addresses([list(spec.args), spec.kwargs]):
@@ -354,13 +367,14 @@ class _Push:
             files=files.trees(),
             test=context.test,
             saltenv=context.saltenv,
+            output_bytes=self._output_bytes,
         )
         return self._run(job, files.parts, Answers(context, self._send))
 
     def _run(self, job: PushedJob, parts: Mapping[str, Part], answers: Answers) -> RunResult:
         result = self._once(job, parts, answers)
         while result.interrupted and is_resumable(job.spec.fun) and self._runs < ATTEMPTS:
-            # Its journal there knows what ended: it goes on from that, in a run of its own.
+            # The journal on the host knows which actions ended; a new run continues from there.
             result = self._once(job, parts, answers)
         return result
 
@@ -377,8 +391,8 @@ class _Push:
             self._broken = error
             raise
 
-    def _checked(self, answers: Answers) -> Callable[[Any], Reply]:
-        def answer(question: Any) -> Reply:
+    def _checked(self, answers: Answers) -> Callable[[Any], MasterReply]:
+        def answer(question: Any) -> MasterReply:
             reply = answers(question)
             self._calls.check()
             return reply

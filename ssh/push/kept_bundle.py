@@ -1,7 +1,7 @@
-"""The bundle's hash, and the bundle as it travels, kept from one command to the next.
+"""Cache the bundle's hash and the compressed bundle between commands.
 
-To put 300 files into an archive, hash and compress it takes longer than all else that a command
-does for a host that has it already. The files' sizes and times say whether what is kept is theirs.
+Archiving, hashing and compressing 300 files takes longer than all other work for a host that
+already has the bundle. The files' sizes and times tell whether the cache is valid.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LOCK = threading.Lock()
 
 
 class KeptBundle(AnyBundle):
-    """A bundle of which the hash is known; the rest is read when a host asks for it.
+    """A bundle with a known hash; its data is read when a host requests it.
 
     Args:
         sha256: of the bundle.
-        path: the file with it.
+        path: file of the compressed bundle.
     """
 
     def __init__(self, sha256: str, path: Path) -> None:
@@ -39,22 +39,22 @@ class KeptBundle(AnyBundle):
         self._path = path
 
     def supply(self) -> bytes:
-        """Return the bundle as it travels."""
+        """Return the compressed bundle for the transfer."""
         try:
             packed = read_limited(self._path, _LIMIT)[_HASH_SIZE:]
             if hashlib.sha256(zlib.decompress(packed)).hexdigest() == self.sha256:
                 return packed
         except (OSError, zlib.error):
-            # Removed or torn meanwhile: nothing that could not be made again.
+            # The file was removed or damaged; build the bundle again.
             pass
         self._path.unlink(missing_ok=True)
         return bundle().supply()
 
 
 def kept_bundle(folder: Path) -> AnyBundle:
-    """Return the bundle of this catena, as *folder* keeps it, or made and kept there now."""
+    """Return the bundle of this catena from the cache in *folder*; build it if necessary."""
     with _LOCK:
-        # Many visits begin at once: one makes it, the others wait for it.
+        # One of several simultaneous visits builds the bundle, the others wait.
         return _found(folder)
 
 
@@ -67,13 +67,13 @@ def _found(folder: Path) -> AnyBundle:
         if len(sha256) == _HASH_SIZE and not set(sha256) - set("0123456789abcdef"):
             return KeptBundle(sha256, path)
     except (OSError, UnicodeDecodeError):
-        # Not kept yet.
+        # There is no cached bundle yet.
         pass
     made = bundle()
     try:
         _keep(path, made)
     except OSError:
-        # A full disk here is no reason to leave a host alone; the next command makes it again.
+        # The cache is optional: with a full disk, the next command builds the bundle again.
         log.debug("the bundle is not kept", exc_info=True)
     return made
 
@@ -81,14 +81,14 @@ def _found(folder: Path) -> AnyBundle:
 def _keep(path: Path, made: Bundle) -> None:
     for old in path.parent.glob(f"*{_SUFFIX}"):
         old.unlink(missing_ok=True)
-    # Not brought to the disk: nothing is lost with it.
+    # No fsync: a lost cache does no harm.
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_bytes(made.sha256.encode("ascii") + made.supply())
     fresh.rename(path)
 
 
 def _stamp() -> str:
-    """Return what changes with any file of the bundle."""
+    """Return a value that changes with any file of the bundle."""
     digest = hashlib.sha256(catena.__version__.encode("utf-8"))
     for name, path in sorted(files()):
         found = os.stat(path)  # noqa: PTH116  # of 300 files: half the time of Path.stat

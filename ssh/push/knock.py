@@ -1,10 +1,10 @@
-"""A ping of a host that is known: does it let us in, and are its Python and our program there?
+"""A fast ping of a known host: check the login, its Python and catena's program.
 
-The whole program takes a tenth of a second of a host's time to begin, and a ping uses nothing of
-it. So a host that was visited before is asked whether all that a visit needs is as it was; a few
-lines of Python say so. Nothing that lies on the host is run. Where anything is not as it was (no
-program, that of another version, a folder that is not the user's alone, a Python that does not
-start) the whole visit follows, which sets it right or says what is wrong.
+The program takes a tenth of a second to start on the host, and a ping does not use it. On a host
+that was visited before, a few lines of Python check the preconditions of a visit instead. Nothing
+that is stored on the host is executed. If a precondition fails (no program, another version, a
+folder with wrong permissions, a Python that does not start), a normal visit follows, which repairs
+or reports the problem.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from catena.core.job import JobSpec
 from catena.fileserver.index import RootOptions
 from catena.fileserver.roots import RootsClient
 from catena.ssh.connect.cache import cache_of
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.connect.link import Connection
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.custom_names import CustomNames
 from catena.ssh.push.kept_bundle import kept_bundle
 from catena.ssh.push.remembered import Ground, Remembered
 
-#: What a knock answers.
+#: The only function that the check can answer.
 FUNCTION = "test.ping"
 _CUSTOM = "_modules/"
-#: What a host says where all is as it was.
+#: Output of the check if all preconditions hold.
 _HERE = b"catena-here\n"
-#: Runs there: the room, and the bundle in it.
+#: Python code for the host; arguments: the private folder, and the bundle in it.
 _LOOK = """
 import os, sys
 for path, kind in zip(sys.argv[1:], (0o040000, 0o100000)):
@@ -40,24 +40,24 @@ sys.stdout.write("catena-here\\n")
 
 
 class Knocks:
-    """The knocks of one command.
+    """The fast pings of one command.
 
     Args:
         settings: of this master.
-        spec: what the command asks of its hosts.
+        spec: the job of the command.
     """
 
     def __init__(self, settings: MasterSettings, spec: JobSpec) -> None:
         self._settings = settings
         self._asked = spec.fun == FUNCTION and not spec.args and not spec.kwargs
-        #: Environment -> whether custom files of it may stand in place of our function.
+        #: By environment: whether its custom files may replace the built-in function.
         self._taken: dict[str, bool] = {}
 
-    def suit(self, target: Target) -> bool:
-        """Return whether a knock may answer what *target* is asked.
+    def suit(self, target: SshTarget) -> bool:
+        """Return whether a fast ping may answer the job for *target*.
 
         Raises:
-            ConfigError: this master can keep nothing, and so knows no host.
+            ConfigError: the cache folder can't be used.
         """
         if not self._asked or self._remembered().recall(target) is None:
             return False
@@ -65,10 +65,10 @@ class Knocks:
         return not any(self._is_taken(one) for one in environments)
 
     def answered(self, connection: Connection) -> bool:
-        """Return whether all is as it was on a host; False: the whole visit has to tell.
+        """Return whether all preconditions hold on a host; False: make a normal visit.
 
         Raises:
-            SshError: it is not to be reached now, and a visit would find the same.
+            SshError: the host can't be reached, and a visit would fail in the same way.
         """
         known = self._remembered()
         ground = known.recall(connection.target)
@@ -77,7 +77,7 @@ class Knocks:
             return False
         try:
             done = connection.run(
-                knock(ground, sha256), timeout=self._settings.ssh_timeout, phase=Phase.start
+                knock(ground, sha256), timeout=self._settings.ssh_timeout, phase=PushPhase.start
             )
         except SshError as error:
             if error.waits and not isinstance(error, ChannelLostError):
@@ -105,12 +105,12 @@ class Knocks:
 
 
 def knock(ground: Ground, sha256: str) -> Sequence[str]:
-    """Return what asks a host whether all is as it was, for `Connection.run`.
+    """Return the command that checks the preconditions, for `Connection.run`.
 
     Args:
-        ground: where our program runs there.
+        ground: interpreter and folder of the program on the host.
         sha256: of the bundle.
     """
-    # Without what an installation adds to Python when it starts: nothing of it is used.
+    # -S skips site packages, which are not needed.
     start = [ground.python, "-I", "-S", "-c", _LOOK]
     return [*start, ground.room, f"{ground.room}/bundles/{sha256}.zip"]

@@ -1,8 +1,8 @@
-"""Runs that a command of this master began on hosts: kept here until their returns were shown.
+"""Records of runs that commands of this master started, until their returns were shown.
 
-A command that is killed leaves runs that go on without it. What it had begun stands in one small
-file for each job and host: written before the run begins, again with its return before the host
-forgets it, and removed when the return was printed. `catena ssh-run` reads them.
+Runs continue when their command is killed. There is one small file per job and host. It is written
+before the run starts, again with the return before the host deletes the run, and removed when the
+return was printed. `catena ssh-run` reads these files.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from catena.core.records import decode
 from catena.runtime import processes
 from catena.runtime.processes import ProcessRef
 from catena.runtime.push import values
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
-#: Of one file: a job and its return.
+#: Maximum bytes of one file with a job and its return.
 SIZE_LIMIT = 256 * 1024 * 1024
 
 
@@ -34,28 +34,28 @@ class Begun:
 
     #: Id of the host in the roster.
     host: str
-    #: How to name it as a target: its id, or user@host:port where no roster has it.
+    #: The target expression of the host: its id, or user@host:port if no roster has it.
     named: str
     #: Path of the roster, "" for the configured one.
     roster: str
     spec: JobSpec
-    #: Who follows it, while that process lives.
+    #: The process that follows the run, while it is alive.
     follower: Optional[ProcessRef] = None
-    #: The run that began last, and its function: a job may call others before its own.
+    #: The run that started last, and its function: a job may call others before its own.
     run_id: str = ""
     fun: str = ""
-    #: (engine, path below the roots) of templates that the run may have rendered as code of ours.
+    #: (engine, path below the roots) of code templates that the run may request.
     code: tuple[tuple[str, str], ...] = ()
-    #: What it came to, once that is known here.
+    #: The return, once it is known here.
     ret: Optional[JobReturn] = None
 
     @property
     def is_followed(self) -> bool:
-        """Whether a process still looks after it."""
+        """Whether a process still follows the run."""
         return self.follower is not None and processes.is_alive(self.follower, _boot_id())
 
 
-class Ledger:
+class PushLedger:
     """The files.
 
     Args:
@@ -66,12 +66,12 @@ class Ledger:
         self._folder = Path(state_dir) / "ssh" / "runs"
 
     def page(self, begun: Begun) -> Page:
-        """Return the page of a job on a host; nothing is written yet."""
+        """Return the page of a job on a host without writing it."""
         me = processes.reference(os.getpid(), _boot_id())
         return Page(self._folder, replace(begun, follower=me))
 
     def every(self) -> Iterator[Begun]:
-        """Yield what is kept, the oldest job first; a file that can't be read is passed over."""
+        """Yield the stored records, oldest job first; skip unreadable files."""
         with suppress(FileNotFoundError):
             for path in sorted(self._folder.iterdir()):
                 if path.suffix == ".run":
@@ -80,12 +80,12 @@ class Ledger:
                         yield decode(Begun, data, path.name)
 
     def alone(self) -> AbstractContextManager[None]:
-        """Let one process at a time collect."""
+        """Lock the records against other collecting processes."""
         return alone(durable_folder(self._folder) / ".lock")
 
 
 class Page:
-    """What is kept of one job on one host; see `Ledger.page`."""
+    """The record of one job on one host; see `PushLedger.page`."""
 
     def __init__(self, folder: Path, begun: Begun) -> None:
         self._path = folder / f"{begun.spec.jid}@{begun.host}.run"
@@ -94,14 +94,14 @@ class Page:
 
     @property
     def is_written(self) -> bool:
-        """Whether something began, and its return was not shown yet."""
+        """Whether a run started and its return was not shown yet."""
         return self._written
 
     def begins(self, run_id: str, fun: str, code: frozenset[tuple[str, str]]) -> None:
-        """Keep that a run is about to begin; durable when this returns.
+        """Record durably that a run is about to start.
 
         Raises:
-            ConfigError: it can't be written.
+            ConfigError: the record can't be written.
         """
         try:
             durable_folder(self._path.parent)
@@ -114,23 +114,23 @@ class Page:
             ) from None
 
     def keep(self, ret: JobReturn) -> None:
-        """Keep the return of what began; durable when this returns.
+        """Record the return of the run durably.
 
         Raises:
-            OSError: it can't be written; the host keeps it too then.
+            OSError: the record can't be written; the host then keeps the return.
         """
         if self._written:
             self._write(replace(self._begun, ret=ret))
 
     def close(self) -> None:
-        """Forget it: its return was shown, or nothing ran."""
-        # Another process may have worked on the host, and written it.
+        """Remove the record, because its return was shown or nothing ran."""
+        # Another process may have written the record.
         if self._written or self._path.exists():
             unlink_durable(self._path)
             self._written = False
 
     def take_over(self) -> None:
-        """Say that this process follows it now."""
+        """Record that this process follows the run."""
         self._write(self._begun)
 
     def _write(self, begun: Begun) -> None:
@@ -139,8 +139,8 @@ class Page:
         self._written = True
 
 
-def named(target: Target, roster: Mapping[str, Target]) -> str:
-    """Return how a command line names *target*: by its id, or as user@host:port."""
+def named(target: SshTarget, roster: Mapping[str, SshTarget]) -> str:
+    """Return *target* for a command line: its id, or user@host:port."""
     if target.id in roster:
         return target.id
     host = f"[{target.host}]" if ":" in target.host else target.host

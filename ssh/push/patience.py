@@ -1,7 +1,7 @@
-"""How much processor time a host's question may take of this process.
+"""Limit the processor time of a host's request in this process.
 
-Templates that a host has rendered here may be loops without end. The renderer's own limit is a
-signal, which only the main thread of a process hears; visits to hosts are threads.
+A template from a host may contain an endless loop. The renderer's own limit uses a signal, which
+only reaches the main thread; visits to hosts run in other threads.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 
 from catena.core.errors import LimitError
 
-#: For one question.
+#: Maximum seconds of processor time for one request.
 SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 
 
 class TooSlowError(LimitError):
-    """What a host asked for took too much processor time."""
+    """A request of a host took too much processor time."""
 
     def __init__(self, text: str = "it took more processor time than a host may ask for") -> None:
         super().__init__(text)
@@ -28,9 +28,9 @@ class TooSlowError(LimitError):
 
 @contextmanager
 def limited(seconds: float = SECONDS) -> Iterator[None]:
-    """Raise a TooSlowError where what happens inside takes more than *seconds* of processor time.
+    """Raise a TooSlowError if the block takes more than *seconds* of processor time.
 
-    Waiting does not count. Not to be nested.
+    Waiting does not count. Blocks must not be nested.
     """
     turn = _Turn(seconds)
     try:
@@ -40,12 +40,12 @@ def limited(seconds: float = SECONDS) -> Iterator[None]:
             try:
                 turn.end()
             except TooSlowError:
-                # It came while we were ending: too late to matter.
+                # The error arrived after the end of the block and is ignored.
                 continue
 
 
 class _Turn:
-    """One question on its way in this thread, and a thread that watches it."""
+    """A block of code in this thread, and the thread that watches it."""
 
     def __init__(self, seconds: float) -> None:
         self.over = False
@@ -58,7 +58,7 @@ class _Turn:
 
     def end(self) -> None:
         with self._lock:
-            # An error that has not reached this thread yet must not hit what comes next.
+            # Discard an error that was not delivered yet; it must not hit later code.
             _raise_in(self._thread, None)
             self.over = True
         self._ended.set()
@@ -66,7 +66,7 @@ class _Turn:
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
             with self._lock:
-                # Again and again, where somebody's code swallows it.
+                # Repeatedly, because code in the block may catch the error.
                 if not self.over and time.clock_gettime(self._clock) > self._ends:
                     _raise_in(self._thread, TooSlowError)
 

@@ -1,4 +1,4 @@
-"""Our program on a host, verb by verb (`runtime.push.protocol`), over one channel."""
+"""Client of catena's program on a host (`runtime.push.protocol`), over one channel."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from catena.core.errors import PeerError
 from catena.core.frozen import dataclass
 from catena.runtime.push import protocol as p
 from catena.ssh.connect.errors import ChannelLostError, SshError
-from catena.ssh.connect.link import Channel, Connection
+from catena.ssh.connect.link import Connection, ProgramChannel
 from catena.ssh.push.bundle import AnyBundle
 from catena.ssh.push.remembered import Ground, Remembered
 
-#: Beyond what the host needs for the work itself, seconds.
+#: Seconds added to the time that the host needs for the work itself.
 SLACK_SECONDS = 30.0
-#: For a host to take what has come, and bytes a second that a line brings at least.
+#: Seconds for a host to store received data, and the assumed minimum bytes per second.
 PUT_SECONDS = 60.0
 SLOWEST = 16 * 1024
-#: Slices of one put.
+#: Maximum number of slices in one put.
 _MANY = 500
 
 
 @dataclass(frozen=True)
 class Part:
-    """A content that may have to travel."""
+    """A content that the host may request."""
 
     sha256: str
     size: int
@@ -36,22 +36,22 @@ class Part:
 
     @classmethod
     def of(cls, data: bytes) -> Part:
-        """Return bytes as a part."""
+        """Return a part with the given bytes."""
         return cls(hashlib.sha256(data).hexdigest(), len(data), data)
 
 
 class Program:
-    """The program on a host. Every method asks one question.
+    """The program on a host. Every method sends one request.
 
-    All of them raise TargetError (with the kind of trouble) where the program can't do it,
-    ChannelLostError where the channel ended (connect again and ask what became of it), PeerError
-    and RecordError where the host answers nonsense.
+    All methods raise TargetError (with the kind of trouble) if the program fails,
+    ChannelLostError if the channel ended (reconnect and ask for the state), and PeerError or
+    RecordError if the reply is invalid.
 
     Args:
         channel: to the program.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ProgramChannel) -> None:
         self._channel = channel
 
     @classmethod
@@ -62,10 +62,10 @@ class Program:
         timeout: float = 60.0,
         remembered: Remembered | None = None,
     ) -> Program:
-        """Start the program on a host, brought there where it is missing.
+        """Start the program on a host; send it first if it is missing.
 
         Raises:
-            SshError: the host can't run it, in one line.
+            SshError: the host can't run the program.
         """
         known = remembered or Remembered()
 
@@ -80,7 +80,7 @@ class Program:
             except SshError as error:
                 if error.waits and not isinstance(error, ChannelLostError):
                     raise
-                # Another interpreter or folder by now? Asking tells, and says what is wrong.
+                # The interpreter or folder may have changed; a new probe finds or reports that.
                 known.forget(connection.target)
         probed = connection.probe()
         ground = Ground(probed.python, probed.room)
@@ -89,24 +89,24 @@ class Program:
         return program
 
     def close(self) -> None:
-        """End the channel; runs go on."""
+        """Close the channel; runs continue."""
         self._channel.close()
 
-    def hello(self) -> p.Welcome:
-        """Return who is there, and which runs are kept."""
-        answer: p.Welcome = self._ask(p.Hello())
+    def hello(self) -> p.HostWelcome:
+        """Return the greeting of the program, with the stored runs."""
+        answer: p.HostWelcome = self._ask(p.HostHello())
         return answer
 
     def open(
-        self, identity: p.Identity, custom: Sequence[p.Tree] = (), *, grains: bool = True
+        self, identity: p.HostIdentity, custom: Sequence[p.Tree] = (), *, grains: bool = True
     ) -> p.Opened:
-        """Name the host; return its grains, or which parts of *custom* to put before."""
+        """Set the host's id; return its grains, or the missing parts of *custom*."""
         question = p.Open(identity, tuple(custom), grains)
         answer: p.Opened = self._ask(question, seconds=150.0)
         return answer
 
     def pillar(self, pillar: Mapping[Any, Any]) -> None:
-        """Say what functions see as pillar from now on."""
+        """Set the pillar for functions."""
         self._ask(p.Pillar(dict(pillar)))
 
     def call(self, call: p.Call) -> p.Called:
@@ -115,21 +115,21 @@ class Program:
         return answer
 
     def known(self, names: Iterable[str], kind: str = "function") -> frozenset[str]:
-        """Return those of *names* that exist on the host."""
+        """Return the elements of *names* that exist on the host."""
         return frozenset(self._ask(p.Known(tuple(names), kind)).names)
 
     def missing(self, sha256: Iterable[str]) -> frozenset[str]:
-        """Return the hashes of the parts that the host does not have."""
+        """Return the hashes of the parts that are missing on the host."""
         wanted = tuple(dict.fromkeys(sha256))
         found: set[str] = set()
         for start in range(0, len(wanted), 10_000):
-            # The host reads and hashes what it has.
+            # The host hashes its parts again, so one request must not have too many.
             asked = p.Has(wanted[start : start + 10_000])
             found.update(self._ask(asked, seconds=600.0).sha256)
         return frozenset(found)
 
     def put(self, parts: Iterable[Part]) -> int:
-        """Bring parts, many small ones at once; return how many bytes travelled.
+        """Send parts, combining small ones; return the number of bytes sent.
 
         Raises:
             OSError: a file can't be read.
@@ -145,25 +145,25 @@ class Program:
         return sent
 
     def begin(self, run_id: str, job: str) -> p.Polled:
-        """Start the run whose job is the part *job*; nothing happens where it was started."""
+        """Start the run whose job is the part *job*; do nothing if it was already started."""
         answer: p.Polled = self._ask(p.Start(run_id, job), seconds=120.0)
         return answer
 
     def poll(self, run_id: str, after: int = 0, wait_seconds: float = 0.0) -> p.Polled:
-        """Return the steps of a run after number *after*, waiting a while for the first one."""
+        """Return the steps of a run after number *after*; wait a while for the first one."""
         question = p.Poll(run_id, after, wait_seconds)
         answer: p.Polled = self._ask(question, seconds=wait_seconds + SLACK_SECONDS)
         return answer
 
     def supply(self, run_id: str, number: int, blob: bytes) -> None:
-        """Answer what a run asked (`runtime.push.asking.pack_reply`)."""
+        """Send the reply to a request of a run (`runtime.push.asking.pack_reply`)."""
         self._ask(p.Supply(run_id, number), blob)
 
     def collect(self, run_id: str, limit: int) -> p.RunResult:
-        """Return what a run came to.
+        """Return the outcome of a run.
 
         Raises:
-            PeerError: the host says more than *limit* bytes, or other bytes than it announced.
+            PeerError: the host sends more than *limit* bytes, or other bytes than announced.
         """
         data = b""
         while True:
@@ -178,21 +178,21 @@ class Program:
         return p.unpack_result(data)
 
     def cancel(self, run_id: str, reason: str = "") -> p.Polled:
-        """Kill a run with all that it started."""
+        """Kill a run with all its children."""
         answer: p.Polled = self._ask(p.Cancel(run_id, reason))
         return answer
 
     def ack(self, run_id: str) -> None:
-        """Say that a run's return is safe here; it is removed there."""
+        """Confirm that a run's return is stored here; the host then deletes the run."""
         self._ask(p.Ack(run_id))
 
     def clean(self, clean: p.Clean | None = None) -> p.Cleaned:
-        """Remove what nobody needs any more (the host does so once a day by itself)."""
+        """Remove old files, as the host also does by itself once a day."""
         answer: p.Cleaned = self._ask(clean or p.Clean(), seconds=300.0)
         return answer
 
     def wipe(self) -> None:
-        """Remove everything of catena from the host's room."""
+        """Remove everything from the host's private folder."""
         self._ask(p.Wipe(), seconds=300.0)
 
     def _ask(self, question: Any, blob: bytes = b"", seconds: float | None = None) -> Any:
@@ -206,7 +206,7 @@ class Program:
 
 
 def _batches(parts: Iterable[Part]) -> Iterator[tuple[list[p.Slice], bytes]]:
-    """Yield what travels in one question each: slices and their bytes."""
+    """Yield the slices, and their bytes, of each request."""
     slices: list[p.Slice] = []
     pieces: list[bytes] = []
     size = 0

@@ -1,4 +1,4 @@
-"""What of the master's file roots goes to a target: custom files, and what its states name."""
+"""Select files of the master's roots for a target: custom files and files named by states."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from catena.ssh.push.functions import addresses
 from catena.ssh.push.program import Part
 from catena.states.compiler.model import Low
 
-#: Kinds of custom files that a run may use.
+#: Kinds of custom files for runs.
 CUSTOM = ("grains", "modules", "renderers", "states", "utils", "serializers", "matchers", "sdb")
 _SCHEME = "salt://"
 
 
 @dataclass
-class Shipment:
-    """Files on their way to a target: trees of names, and their contents."""
+class FileShipment:
+    """Files to send to a target: trees of names, and their contents."""
 
     entries: dict[str, dict[str, FileEntry]] = field(default_factory=dict)
     folders: dict[str, set[str]] = field(default_factory=dict)
-    #: SHA-256 -> the content.
+    #: Contents by SHA-256.
     parts: dict[str, Part] = field(default_factory=dict)
 
     def trees(self) -> tuple[Tree, ...]:
@@ -40,7 +40,7 @@ class Shipment:
         )
 
     def add_file(self, files: FileClient, path: str, saltenv: str) -> bool:
-        """Add one file; return whether there is one."""
+        """Add one file; return whether it exists."""
         entry = files.entry(path, saltenv)
         local = files.fetch(path, saltenv) if entry else None
         if entry is None or local is None:
@@ -50,7 +50,7 @@ class Shipment:
         return True
 
     def add_folder(self, files: FileClient, prefix: str, saltenv: str) -> None:
-        """Add a folder with all below it; one that is not there is known to be empty then."""
+        """Add a folder recursively; a missing one is recorded as empty."""
         folder = prefix.strip("/")
         if not folder:
             return
@@ -60,9 +60,9 @@ class Shipment:
         found = files.folders(saltenv, folder)
         known.update(found)
 
-    def merged(self, other: Shipment) -> Shipment:
+    def merged(self, other: FileShipment) -> FileShipment:
         """Return this shipment with *other*'s files too."""
-        made = Shipment()
+        made = FileShipment()
         for one in (self, other):
             made.parts.update(one.parts)
             for env, entries in one.entries.items():
@@ -72,9 +72,9 @@ class Shipment:
         return made
 
 
-def custom_files(files: FileClient, environments: Iterable[str]) -> Shipment:
+def custom_files(files: FileClient, environments: Iterable[str]) -> FileShipment:
     """Return the custom files of some environments."""
-    found = Shipment()
+    found = FileShipment()
     for saltenv in environments:
         for kind in CUSTOM:
             folder = KINDS[kind]
@@ -85,9 +85,9 @@ def custom_files(files: FileClient, environments: Iterable[str]) -> Shipment:
     return found
 
 
-def referenced(files: FileClient, lows: Sequence[Low]) -> Shipment:
-    """Return the files and folders of the roots that states name, anywhere in their arguments."""
-    found = Shipment()
+def referenced(files: FileClient, lows: Sequence[Low]) -> FileShipment:
+    """Return the files and folders of the roots in any argument of states."""
+    found = FileShipment()
     for low in lows:
         saltenv = str(low.keywords.get("saltenv") or low.args.get("saltenv") or low.env)
         for address in addresses([low.name, low.args, low.keywords]):
@@ -95,8 +95,8 @@ def referenced(files: FileClient, lows: Sequence[Low]) -> Shipment:
     return found
 
 
-def add_address(shipment: Shipment, files: FileClient, address: str, saltenv: str) -> None:
-    """Add what an address names: a file, or a folder with all below it; nothing is fine too."""
+def add_address(shipment: FileShipment, files: FileClient, address: str, saltenv: str) -> None:
+    """Add the file or folder at an address, if there is one."""
     bare, _, query = address[len(_SCHEME) :].partition("?")
     env = parse_qs(query).get("saltenv", [saltenv])[0]
     path = bare.strip("/")

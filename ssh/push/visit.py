@@ -1,8 +1,8 @@
-"""A visit to one host: connected, with our program on it, and connected again where that is lost.
+"""A visit to one host: connect, start the program, and reconnect after a lost connection.
 
-What runs on the host does not need us. So a lost connection is never an outcome: every question
-of a run (`start`, `poll`, `supply`, `collect`, `ack`) may be asked again on a new one, until the
-host has been away for too long; then it is said that nobody knows.
+A run on the host continues without a connection, so a lost connection is not a result. Every
+request about a run (`start`, `poll`, `supply`, `collect`, `ack`) can be repeated on a new
+connection. If the host is away for too long, the result is reported as unknown.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from catena.core.job import JobSpec
 from catena.core.logs import logger
 from catena.runtime.push import asking
 from catena.runtime.push import protocol as p
-from catena.runtime.push.asking import Reply
+from catena.runtime.push.asking import MasterReply
 from catena.ssh.connect.cache import cache_of
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.connect.link import Connection, Connector, Watch
 from catena.ssh.push.compile import Seat
 from catena.ssh.push.kept_bundle import kept_bundle
@@ -28,18 +28,18 @@ from catena.ssh.push.remembered import Remembered
 
 log = logger(__name__)
 
-#: A host that has been away for so long while a run goes on: nobody knows what becomes of it.
+#: Seconds after which the result of a run on an unreachable host is reported as unknown.
 AWAY_SECONDS = 900.0
-#: How long a poll may wait where somebody may call the run off meanwhile.
+#: Maximum seconds of a poll if the run can be cancelled meanwhile.
 LOOK_SECONDS = 1.0
-#: Of one run: a state has two, a question one.
+#: Maximum number of steps of one run: a state has two, a request one.
 STEPS_LIMIT = 1_000_000
-#: Of a return, beyond twice the limit of its output.
+#: Bytes allowed for a return in addition to twice the limit of its output.
 RETURN_FLOOR = 16 * 1024 * 1024
 _PAUSES = (0.2, 1.0, 2.0, 5.0, 10.0)
 
-Told = Callable[[p.Step], None]
-#: Returns why what runs is called off, or "".
+Told = Callable[[p.RunStep], None]
+#: Returns why the run is cancelled, or "".
 Cancelled = Callable[[], str]
 
 
@@ -47,11 +47,11 @@ class Visit:
     """One host, from the first connection to the last.
 
     Args:
-        seat: who it is.
-        connect: makes a connection.
-        watch: told of each step.
-        cancelled: asked again and again while something runs; None: it is never called off.
-        away_seconds: how long a host may be away before the visit ends.
+        seat: the host.
+        connect: opens a connection.
+        watch: receives each step.
+        cancelled: polled during a run; None: the run is never cancelled.
+        away_seconds: maximum time without a connection before the visit ends.
     """
 
     def __init__(
@@ -69,19 +69,19 @@ class Visit:
         self._away_seconds = away_seconds
         self._connection: Connection | None = None
         self._program: Program | None = None
-        #: Runs whose returns are here, and still there.
+        #: Runs whose returns were collected but are still stored on the host.
         self._collected: list[str] = []
-        #: What the program said when it was first reached.
-        self.welcome = p.Welcome("", "", 0, 0, "", "", "", "", 0)
+        #: The first greeting of the program.
+        self.welcome = p.HostWelcome("", "", 0, 0, "", "", "", "", 0)
         self.grains: dict[str, Any] = {}
-        #: What it said of itself when it was named.
+        #: The reply to the request that set the host's id.
         self.opened = p.Opened()
 
     def begin(self) -> None:
-        """Reach the host, name it, bring its custom files and collect its grains.
+        """Connect to the host, set its id, send its custom files and collect its grains.
 
         Raises:
-            SshError: it can't be reached or used.
+            SshError: the host can't be reached or used.
         """
         program = self._reach()
         try:
@@ -89,15 +89,15 @@ class Visit:
             self.grains = self._open(program)
         except ChannelLostError as error:
             what = f"{error.what}; this visit has begun nothing"
-            raise SshError(error.host, Phase.compile, what, waits=True) from None
+            raise SshError(error.host, PushPhase.compile, what, waits=True) from None
 
     def collected(self) -> dict[str, Any]:
-        """Return grains collected now."""
+        """Collect the grains and return them."""
         self.grains = self._open(self.program())
         return self.grains
 
     def program(self) -> Program:
-        """Return the program, reached again where the connection was lost.
+        """Return the program; reconnect if the connection was lost.
 
         Raises:
             SshError: it can't be reached.
@@ -109,7 +109,7 @@ class Visit:
         return self._program
 
     def close(self) -> None:
-        """End the connection. What runs on the host goes on."""
+        """Close the connection. Runs on the host continue."""
         program, self._program = self._program, None
         connection, self._connection = self._connection, None
         if program is not None:
@@ -122,32 +122,32 @@ class Visit:
         run_id: str,
         job: p.PushedJob,
         parts: Mapping[str, Part],
-        answer: Callable[[Any], Reply],
+        answer: Callable[[Any], MasterReply],
         told: Told,
     ) -> p.RunResult:
-        """Run a job on the host to its end, whatever becomes of the connection.
+        """Run a job on the host to its end, reconnecting if necessary.
 
         Args:
-            run_id: of the run; the same one goes on where it was.
-            job: what to run.
-            parts: contents by their hash, of which the missing ones are sent.
-            answer: answers what the run asks.
-            told: told of each other step.
+            run_id: of the run; an existing run is continued.
+            job: the job to run.
+            parts: contents by hash; missing ones are sent.
+            answer: answers the requests of the run.
+            told: receives all other steps.
 
         Raises:
-            SshError: the host can't be reached any more; what is known is in the text.
-            TargetError: the host could not take the job; nothing ran.
+            SshError: the host is no longer reachable; the text says what is known.
+            TargetError: the host could not start the job; nothing ran.
         """
-        self._watch(Phase.install, "files")
+        self._watch(PushPhase.install, "files")
         whole = Part.of(p.pack_job(job))
         self._persist(run_id, lambda program: _start(program, run_id, whole, parts))
-        self._watch(Phase.run, "started")
+        self._watch(PushPhase.run, "started")
         return self.follow(run_id, job.spec, answer, told)
 
     def follow(
-        self, run_id: str, spec: JobSpec, answer: Callable[[Any], Reply], told: Told
+        self, run_id: str, spec: JobSpec, answer: Callable[[Any], MasterReply], told: Told
     ) -> p.RunResult:
-        """Follow a run that has begun to its end; arguments and errors are those of `run`."""
+        """Follow a started run to its end; arguments and errors are those of `run`."""
         after, called_off = 0, False
         wait = p.POLL_SECONDS if self._cancelled is None else LOOK_SECONDS
         ends = time.monotonic() + spec.deadline_seconds + AWAY_SECONDS
@@ -172,25 +172,25 @@ class Visit:
                     told(step)
             if polled.phase is p.RunPhase.done and not polled.steps:
                 break
-        self._watch(Phase.collect, "result")
+        self._watch(PushPhase.collect, "result")
         limit = RETURN_FLOOR + 2 * spec.output_limit
         result: p.RunResult = self._persist(run_id, lambda program: program.collect(run_id, limit))
         self._collected.append(run_id)
         return result
 
     def forget(self, also: Iterable[str] = ()) -> None:
-        """Have the host forget the runs that were collected, *also* others: all that is safe.
+        """Make the host delete the collected runs, and the runs in *also*.
 
-        A host that can't be told does so by itself after a week.
+        An unreachable host deletes them by itself after a week.
         """
         collected, self._collected = self._collected, []
         for run_id in dict.fromkeys((*collected, *also)):
             if not self._forgets(run_id):
-                # What was wrong may have been the connection, or be over.
+                # Try again: the connection may have been the problem, or the problem is over.
                 self._forgets(run_id)
 
     def _forgets(self, run_id: str) -> bool:
-        """Have the host forget a run; return whether it has answered."""
+        """Make the host delete a run; return whether it has replied."""
         try:
             self.program().ack(run_id)
         except CatenaError as error:
@@ -200,7 +200,7 @@ class Visit:
             return False
         return True
 
-    def _supply(self, run_id: str, step: p.Step, answer: Callable[[Any], Reply]) -> None:
+    def _supply(self, run_id: str, step: p.RunStep, answer: Callable[[Any], MasterReply]) -> None:
         number = step.data.get("number")
         if type(number) is not int:
             raise PeerError(f"{self._seat.target.id}: a question without a number")
@@ -213,14 +213,14 @@ class Visit:
         self._persist(run_id, supply)
 
     def _persist(self, run_id: str, work: Callable[[Program], Any]) -> Any:
-        """Do *work* with the program, again on a new connection where the old one is lost."""
+        """Call *work* with the program; repeat it on a new connection if the old one is lost."""
         lost: float | None = None
         tries = 0
         while True:
             try:
                 return work(self.program())
             except SshError as error:
-                # No answer in time is no outcome either: what hangs may be our connection alone.
+                # A time-out is not a result either, because only the connection may hang.
                 if not error.waits:
                     raise
                 self.close()
@@ -228,29 +228,29 @@ class Visit:
                 if time.monotonic() - lost > self._away_seconds:
                     what = f"the connection was lost and did not come back ({error.what})"
                     raise self._unknown(run_id, what) from error
-                self._watch(Phase.connect, f"lost, the run goes on there: {error.what}")
+                self._watch(PushPhase.connect, f"lost, the run goes on there: {error.what}")
                 time.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
 
     def _unknown(self, run_id: str, what: str) -> SshError:
         advice = f"run {run_id} may go on there, or have ended: look at the host before you repeat"
-        return SshError(self._seat.target.id, Phase.run, what, advice, waits=True)
+        return SshError(self._seat.target.id, PushPhase.run, what, advice, waits=True)
 
     def _reach(self) -> Program:
-        """Return a new program on the host, on a new connection."""
+        """Connect again and return a new program on the host."""
         self.close()
         target = self._seat.target
-        self._watch(Phase.connect, target.host)
+        self._watch(PushPhase.connect, target.host)
         connection = self._connect(target)
         self._connection = connection
-        self._watch(Phase.install, "program")
+        self._watch(PushPhase.install, "program")
         kept = cache_of(self._seat.settings)
         known = Remembered(kept / "hosts")
         self._program = Program.start(connection, kept_bundle(kept), remembered=known)
         return self._program
 
     def _open(self, program: Program) -> dict[str, Any]:
-        self._watch(Phase.compile, "grains")
+        self._watch(PushPhase.compile, "grains")
         seat = self._seat
         opened = program.open(seat.identity, seat.custom.trees())
         if opened.missing:
@@ -263,7 +263,7 @@ class Visit:
 
 
 def _start(program: Program, run_id: str, job: Part, parts: Mapping[str, Part]) -> None:
-    """Bring what is missing, and start; a run that was started already is left alone."""
+    """Send missing parts and start the run, unless it was already started."""
     program.put(parts[sha256] for sha256 in sorted(program.missing(parts)))
     if program.missing([job.sha256]):
         program.put([job])

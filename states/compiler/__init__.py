@@ -1,1 +1,1 @@
-"""SLS text to a state run: top, include, extend, low state, requisites, run."""
+"""Compile SLS files into a state run: top, include, extend, low state, requisites, run."""

@@ -1,8 +1,8 @@
-"""`aggregate`: a state does the work of others of its module at once (one install, many packages).
+"""`aggregate`: one state does the work of several of its module (one install, many packages).
 
-Groups are Salt's: states of one module that may join and of which none needs another. Who needs
-one of a group needs them all, for any of them may have done its work. Unlike Salt, a state hands
-over its work only once its own requisites allow it, and never when it has conditions.
+A group, as in Salt, is a set of states of one module that can join and do not need each other. A
+state that needs one member needs the whole group, because any member may do the work. Unlike Salt,
+a state's work is done by another one only if its own requisites are met and it has no conditions.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from catena.states.compiler.requisites import Plan
 
 log = logger(__name__)
 
-#: Function of a state module that joins: (low chunk, chunks of its group, rows so far) -> chunk.
+#: Name of a state module's joining function: (low chunk, chunks of its group, rows) -> chunk.
 JOIN = "mod_aggregate"
-#: Mark on a low chunk that has joined others, or whose work another one does.
+#: Key in a low chunk that has joined others, or whose work is done by another one.
 JOINED = "__agg__"
 _CONDITIONS = ("onlyif", "unless", "creates")
 _NOT_ARGUMENTS = KEYWORDS | {"state", "name", "fun", "order"}
 
 
 class Joins:
-    """Who joins whom in one run; widens the requisites of *plan* to whole groups.
+    """Decide which states of a run join; extend the requisites of *plan* to whole groups.
 
     Args:
         context: its option `state_aggregate` is True, or a list of modules.
         plan: of the run.
-        callees: to find out which modules can join.
+        callees: the state functions; they tell which modules can join.
     """
 
     def __init__(self, context: Context, plan: Plan, callees: Callees) -> None:
@@ -49,13 +49,13 @@ class Joins:
             if _may_join(low, setting) and callees.get(low.state, JOIN) is not None
         ]
         self._groups = Grouping(plan, able).groups()
-        #: The chunks of groups as their modules see and mark them, by position.
+        #: Low chunks of groups by position; the modules mark them.
         self._chunks: Dict[int, Dict[str, Any]] = {}
         if self._groups:
             widen(plan, self._groups)
 
     def sequence(self) -> Sequence[int]:
-        """Return the positions of the run, each behind those that it needs."""
+        """Return the positions in run order, each after those that it needs."""
         return _behind_needs(self._plan) if self._groups else range(len(self._plan.lows))
 
     def low(
@@ -65,12 +65,12 @@ class Joins:
         is_free: Callable[[int], bool],
         rows: Mapping[str, Row],
     ) -> Low:
-        """Return a state with what it does for its group.
+        """Return the low state at *position* with the work that it does for its group.
 
         Args:
             context: of the run.
             position: of the state.
-            is_free: says whether the state at a position may run right now, or has run.
+            is_free: returns whether the state at a position may run now, or has run.
             rows: of the states that ran, by key.
         """
         low = self._plan.lows[position]
@@ -110,7 +110,7 @@ class Joins:
         callee = self._callees.get(module, JOIN)
         try:
             found = callee.call(context, own, offered, dict(rows)) if callee else None
-        except Exception as error:  # a plug-in may raise anything; alone the state does its own
+        except Exception as error:  # a plug-in may raise anything; the state then runs alone
             log.debug("%s.%s failed", module, JOIN, exc_info=True)
             log.error("%s.%s failed, %s runs alone: %s", module, JOIN, id_, told(error))
             return None
@@ -127,7 +127,7 @@ def _unconditional(low: Low) -> bool:
 
 
 def _behind_needs(plan: Plan) -> List[int]:
-    """Return all positions in their order, but each behind those that it needs."""
+    """Return all positions in their order, but move each after those that it needs."""
     result: List[int] = []
     seen: Set[int] = set()
     met: Set[int] = set()

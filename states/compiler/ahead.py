@@ -1,8 +1,8 @@
-"""States of one function in a row, shown to it together before the first of them runs.
+"""Show consecutive states of one function to that function before the first of them runs.
 
-What each of them does alone may cost less for many: file.managed brings the contents of a hundred
-new files to the disk with one wait (its mark's `ahead`). A state still does its work when it has
-its turn, or never, where its requisites say so.
+The function (`ahead` of its mark) can prepare many states at lower cost: file.managed writes the
+contents of a hundred new files with one fsync. Each state still runs in its order, or not at all
+if its requisites forbid it.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from catena.core.context import Context
 from catena.states.compiler.call import Callees
 from catena.states.compiler.model import REQUISITES, Low
 
-#: So many at once; fewer than so many are not worth it.
+#: Maximum and minimum number of states that are prepared together.
 MOST, LEAST = 256, 8
-#: A state with another keyword may do more than its own work, or do it elsewhere.
+#: Keywords that a prepared state may have; with others it may do more work, or elsewhere.
 _HARMLESS = REQUISITES - {"prereq", "prereq_in"} | {"order", "failhard"}
 
 
 class Ahead:
-    """The stretch of states that a run is in.
+    """The sequence of consecutive states that a run has prepared.
 
     Args:
-        lows: in the order in which they run.
+        lows: low states in run order.
         callees: the functions of the run.
     """
 
     def __init__(self, lows: Sequence[Low], callees: Callees) -> None:
         self._lows = lows
         self._callees = callees
-        #: Position behind the stretch.
+        #: Position after the sequence.
         self._end = 0
         self._open = ExitStack()
 
     def turn(self, context: Context, position: int) -> None:
-        """End the stretch that lies before *position*, and begin the one that it opens.
+        """End the sequence before *position*, and start the one that begins there.
 
         Raises:
-            CommandExecutionError: what was put off to the end of a stretch could not be done.
+            CommandExecutionError: work deferred to the end of a sequence failed.
         """
         if position < self._end:
             return
@@ -54,12 +54,12 @@ class Ahead:
             self._open.enter_context(callee.ahead(context, calls))
 
     def close(self) -> None:
-        """End the stretch; see `turn`."""
+        """End the sequence; see `turn`."""
         self._end = 0
         self._open.close()
 
     def _stretch(self, position: int) -> int:
-        """Return the position behind the states that belong to the one at *position*."""
+        """Return the position after the sequence that starts at *position*."""
         first = self._lows[position]
         last = min(position + MOST, len(self._lows))
         for end in range(position, last):

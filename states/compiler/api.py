@@ -1,4 +1,4 @@
-"""The way from SLS names to results, for state.* functions and for the runner of chains."""
+"""Compile SLS names and run them, for state.* functions and for the runner of chains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.states.compiler.low import called, low_from_chunk, low_states
 from catena.states.compiler.model import Compiled, Declaration, High, Low, Row, RunHooks
 from catena.states.compiler.order import arranged
 from catena.states.compiler.requisites import Index, Plan, apply_use, link
-from catena.states.compiler.run import ProgressHooks, Run
+from catena.states.compiler.run import ProgressHooks, StateRun
 from catena.states.compiler.show import shown_chunks
 from catena.states.compiler.sls import SlsTree, sls_names
 from catena.states.compiler.top import assigned
@@ -56,18 +56,18 @@ def compile_sls(
     exclude: Sequence[str] = (),
     exclude_ids: Sequence[str] = (),
 ) -> Compiled:
-    """Return the run of some SLS files.
+    """Compile a run of the given SLS files.
 
     Args:
         context: grains, pillar and files to render with.
-        mods: dotted names, also separated by commas, also globs.
-        saltenv: environment; the context's when empty.
+        mods: dotted names or globs, as a list or separated by commas.
+        saltenv: environment; "" means the context's.
         exclude: SLS names to leave out.
         exclude_ids: ids to leave out.
 
     Returns:
-        Low states in the order of the run; or errors (also those of the pillar), and then
-        nothing may run. An SLS file that renders to nothing gives neither.
+        Low states in run order, or errors (including those of the pillar); with errors nothing may
+        run. An SLS file that renders to nothing gives neither.
     """
     env = saltenv or context.saltenv
     return _compile(context, {env: sls_list(mods)}, exclude, exclude_ids)
@@ -79,15 +79,15 @@ def compile_highstate(
     exclude_ids: Sequence[str] = (),
     whitelist: Sequence[str] = (),
 ) -> Compiled:
-    """Return the run of everything that the top files assign to this minion.
+    """Compile a run of everything that the top files assign to this minion.
 
-    Without any assignment the result has neither low states nor errors.
+    If they assign nothing, the result has neither low states nor errors.
 
     Args:
         context: grains, pillar and files to render with.
         exclude: SLS names to leave out.
         exclude_ids: ids to leave out.
-        whitelist: SLS names that alone are read, of those that are assigned; (): all.
+        whitelist: read only these of the assigned SLS names; (): all.
     """
     wanted, errors = _wanted(context)
     if errors:
@@ -100,13 +100,13 @@ def compile_highstate(
 
 
 def render_highstate(context: Context) -> tuple[High, List[str]]:
-    """Return what the SLS files of the top files say before it is joined, and the faults met."""
+    """Return the high data of the assigned SLS files before extend, and the errors found."""
     wanted, errors = _wanted(context)
     return (High(()), errors) if errors else render_high(context, wanted)
 
 
 def _wanted(context: Context) -> tuple[Dict[str, List[str]], List[str]]:
-    """Return the SLS names of the top files by environment; or why there are none."""
+    """Return the assigned SLS names by environment, or the errors of the top files."""
     errors = pillar_errors(context)
     if errors:
         return {}, errors
@@ -126,7 +126,7 @@ def compile_top(context: Context) -> Dict[str, List[str]]:
 
 
 def compile_high(context: Context, data: Mapping[str, Any], saltenv: str = "") -> Compiled:
-    """Return the run of Salt's high data given as it is (state.high, state.template_str)."""
+    """Compile a run of given high data (state.high, state.template_str)."""
     errors: List[str] = []
     origin = Origin(None, saltenv or context.saltenv, lambda *path: SourceLine(""))
     high = High(tuple(declare(data, origin, errors)))
@@ -134,8 +134,8 @@ def compile_high(context: Context, data: Mapping[str, Any], saltenv: str = "") -
 
 
 def compile_text(context: Context, text: str) -> Compiled:
-    """Return the run of *text*, rendered as an SLS file that has no name."""
-    # The renderers need third-party packages, which hosts reached over SSH may lack.
+    """Compile a run of *text*, rendered as an SLS file without a name."""
+    # Imported here: the renderers need third-party packages, which hosts over SSH may lack.
     from catena.renderers.pipeline import render
     from catena.renderers.source import Source
 
@@ -153,7 +153,7 @@ def compile_text(context: Context, text: str) -> Compiled:
 
 
 def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[High, List[str]]:
-    """Return what SLS files (by environment) say before it is joined, and the faults met."""
+    """Return the high data of SLS files (by environment) before extend, and the errors found."""
     tree = SlsTree(context)
     for env, names in wanted.items():
         for name in names:
@@ -162,7 +162,7 @@ def render_high(context: Context, wanted: Mapping[str, Sequence[str]]) -> tuple[
 
 
 def high_faults(high: High) -> List[str]:
-    """Return what is wrong with *high* beyond the shapes that reading it has checked."""
+    """Return the errors in *high* that the checks of its shape do not find."""
     errors: List[str] = []
     for one in high.states:
         called(one, errors)
@@ -170,7 +170,7 @@ def high_faults(high: High) -> List[str]:
 
 
 def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:
-    """Return Salt's low chunks of *high* without extend, use and `*_in`, and the faults met."""
+    """Return Salt's low chunks of *high* without extend, use and `*_in`, and the errors found."""
     errors: List[str] = []
     lows = low_states(high.states, errors)
     plan = link([_without_reverse(low) for low in lows])
@@ -181,7 +181,7 @@ def shown_low(context: Context, high: High) -> tuple[List[Row], List[str]]:
 
 
 def shown_lowstate(context: Context) -> tuple[List[Row], List[str]]:
-    """Return Salt's low chunks of the highstate as it runs, and the faults met."""
+    """Return Salt's low chunks of the highstate in run order, and the errors found."""
     high, errors = render_highstate(context)
     if errors:
         return [], errors
@@ -191,16 +191,16 @@ def shown_lowstate(context: Context) -> tuple[List[Row], List[str]]:
 
 
 def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) -> Dict[str, Row]:
-    """Run *low* (of a Compiled without errors), in its order.
+    """Run the low states of a Compiled without errors, in their order.
 
     Args:
-        context: what the states get; `context.test` says whether they may change anything.
+        context: passed to the states; with `context.test` they change nothing.
         low: as compiled.
-        hooks: journal or progress; by default every row goes to `context.host.progress`.
+        hooks: journal or progress; default: every row goes to `context.host.progress`.
 
     Returns:
-        Rows by key, in the order in which they came about. States that `failhard` or a
-        cancellation kept from running have none.
+        Rows by key, in the order in which they were made. States that did not run because of
+        `failhard` or a cancellation have none.
 
     Raises:
         StateArgumentsError: arguments don't fit their functions; nothing ran.
@@ -209,9 +209,8 @@ def run(context: Context, low: Sequence[Low], hooks: Optional[RunHooks] = None) 
         rows = context.running(context, low)
     else:
         beside = hooks or ProgressHooks(context, len(low))
-        rows = Run(context, low, beside, journalled=hooks is not None).rows()
-    # What single commands left behind as the job's exit code is no longer of interest: their
-    # rows say it, or say that it does not matter.
+        rows = StateRun(context, low, beside, journalled=hooks is not None).rows()
+    # The rows decide about the job's exit code; forget those that single commands have set.
     context.scratch["retcode"] = 0
     return rows
 
@@ -223,9 +222,9 @@ def sls_list(mods: Union[str, Sequence[str]]) -> List[str]:
 
 
 def pillar_errors(context: Context) -> List[str]:
-    """Return why this run has no usable pillar; empty when it has one.
+    """Return the errors of the pillar; empty if it is usable.
 
-    The pillar is compiled when it is first looked at: here, before anything is rendered.
+    The first access compiles the pillar. This is done here, before anything is rendered.
     """
     try:
         len(context.pillar)
@@ -235,7 +234,7 @@ def pillar_errors(context: Context) -> List[str]:
 
 
 def pillar_error_texts(error: CatenaError) -> List[str]:
-    """Return the answer of a state run whose pillar could not be compiled."""
+    """Return the result of a state run whose pillar could not be compiled."""
     texts = (isinstance(error, PillarError) and error.errors) or (str(error),)
     return [_PILLAR_FAILED, *(str(text) for text in texts)]
 
@@ -262,7 +261,7 @@ def _compile(
 
 
 def _planned(context: Context, high: High) -> Plan:
-    """Join: extend, low states, use, exclude, `*_in`, requisites."""
+    """Apply extend, make low states, apply use, exclude, `*_in`, resolve requisites."""
     errors: List[str] = []
     lows = low_states(extended(high, errors), errors)
     if errors:
@@ -279,7 +278,7 @@ def _joined(context: Context, high: High) -> Compiled:
     """Put the states of *high* in the order in which they run."""
     shown = high.as_dict()
     plan = _planned(context, high)
-    # A loop is a fault of its own, told beside what is missing.
+    # A loop is reported in addition to missing requisites.
     lows = arranged(plan)
     if lows is None or plan.errors:
         return Compiled((), tuple(plan.errors), shown)

@@ -1,4 +1,4 @@
-"""One state function called: its arguments checked, its conditions asked, its answer a row."""
+"""Call one state function: check its arguments, evaluate its conditions, make its row."""
 
 from __future__ import annotations
 
@@ -37,31 +37,31 @@ from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
 
 log = logger(__name__)
 
-#: So alike is an argument to the requisite that it was meant to be.
+#: Minimum similarity (0 to 1) of a mistyped argument and the requisite that was meant.
 _SLIP = 0.8
-#: Conditions whose loss runs what was to be spared, so that a near miss is worth a word.
+#: Conditions: a mistyped one would run a state that should be skipped, so it gets a warning.
 _GUARDS = ("onlyif", "unless")
 RETRY_ATTEMPTS = 2
 RETRY_INTERVAL = 30.0
-#: A wait between attempts looks this often (seconds) whether the run was cancelled.
+#: Seconds between checks for a cancellation during the wait before a retry.
 _RETRY_STEP = 0.2
 
 
 @dataclass(frozen=True)
 class Callee:
-    """A state function and what it accepts."""
+    """A state function and the arguments that it accepts."""
 
     call: Callable[..., StateResult]
-    #: Arguments by name, without context and name.
+    #: Names of its arguments, except context and name.
     accepts: FrozenSet[str]
     required: FrozenSet[str]
-    #: Takes any other argument (`**kwargs`).
+    #: The function accepts any other argument (`**kwargs`).
     open: bool
-    #: Keywords of the compiler that it wants to see.
+    #: Keywords of the compiler that it receives as arguments.
     wants: Tuple[str, ...]
-    #: See its mark.
+    #: The function that prepares several states at once, from its mark.
     ahead: Optional[LookAhead] = None
-    #: Of its plug-in.
+    #: Where its plug-in comes from: built in, or a custom file.
     origin: str = BUILT_IN
 
 
@@ -82,14 +82,14 @@ def _callee(plugin: Plugin) -> Callee:
 
 
 class Callees:
-    """The state functions of a run, each looked up once."""
+    """Caches the state functions of a run."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._found: Dict[Tuple[str, str], Optional[Callee]] = {}
 
     def get(self, state: str, fun: str) -> Optional[Callee]:
-        """Return a state function, or None."""
+        """Return a state function, or None if it does not exist."""
         key = (state, fun)
         if key not in self._found:
             name = f"{state}.{fun}"
@@ -98,11 +98,11 @@ class Callees:
         return self._found[key]
 
     def forget(self) -> None:
-        """Look everything up anew."""
+        """Clear the cache."""
         self._found.clear()
 
     def refusal(self, state: str) -> str:
-        """Return why a module that is there gives no states, or an empty text."""
+        """Return why an existing module provides no states, or ""."""
         return self._registry.refusal(state)
 
     def hint(self, state: str, fun: str) -> str:
@@ -120,7 +120,7 @@ class Callees:
 
 
 def argument_faults(callees: Callees, lows: Sequence[Low]) -> Iterator[str]:
-    """Yield one text per state whose arguments don't fit its function."""
+    """Yield one error per state whose arguments don't fit its function."""
     for low in lows:
         callee = callees.get(low.state, low.fun)
         if callee is not None:
@@ -140,25 +140,25 @@ def _argument_faults(callee: Callee, low: Low) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """How a state is called this time."""
+    """How one call of a state differs from its declaration."""
 
-    #: Arguments beside the state's own (mod_watch: sfun, __reqs__).
+    #: Arguments added to the state's own (mod_watch: sfun, __reqs__).
     extra: Optional[Mapping[str, Any]] = None
-    #: A try for prereq: no retry.
+    #: The call is a trial for prereq, without retries.
     trial: bool = False
 
 
-#: A state whose mark wants this is told the low states that it requires, as dicts.
+#: Keyword with which a state receives the low states that it requires, as dicts.
 REQUIRED = "__required__"
 _PLAIN = Attempt()
 
 
-class Caller:
-    """Calls state functions; knows nothing of requisites.
+class StateCaller:
+    """Calls state functions; does not evaluate requisites.
 
     Args:
-        callees: where to find them.
-        cancelled: asked while waiting between retries.
+        callees: provides the functions.
+        cancelled: returns True to end the wait between retries.
     """
 
     def __init__(self, callees: Callees, cancelled: Callable[[], bool]) -> None:
@@ -166,7 +166,7 @@ class Caller:
         self._cancelled = cancelled
 
     def row(self, context: Context, low: Low, attempt: Attempt = _PLAIN) -> Row:
-        """Return the row of *low*: skipped by its conditions, or called (again, with retry)."""
+        """Return the row of *low*: skipped by its conditions, or called, with retries."""
         callee = self._callees.get(low.state, low.fun)
         if callee is None:
             return self._unknown(low)
@@ -186,7 +186,7 @@ class Caller:
             return self._tried(context, low, callee, attempt)
 
     def _tried(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
-        """Return the row of *low*, called as often as its `retry` says."""
+        """Return the row of *low* after as many calls as its `retry` allows."""
         row = self._once(context, low, callee, attempt)
         retry = low.keywords.get("retry")
         if not retry or attempt.trial:
@@ -195,7 +195,7 @@ class Caller:
 
     def _once(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
         if not context.test and "test" in low.keywords and "test" not in callee.wants:
-            # A state may keep itself to test mode; it never leaves that of its run.
+            # A state may enter test mode by itself, but can't leave the run's test mode.
             context = context.with_(test=truth(low.keywords["test"]))
         row = self._asked(context, low, callee, attempt)
         outside = _outside_guard(context, low, callee) if context.test else None
@@ -204,11 +204,11 @@ class Caller:
         return row
 
     def _asked(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:
-        """Return the row of one call, or of conditions that spare it."""
+        """Return the row of one call, or of the conditions that skip it."""
         if low.keywords:
             try:
                 skipped = conditions.skip_comment(context, low)
-            except Exception as error:  # the function of a condition may raise anything too
+            except Exception as error:  # the function of a condition may raise anything
                 log.debug("a condition of %s failed", low.key, exc_info=True)
                 fault = f"An exception occurred in this state: {told(error)}{at(low.line)}"
                 return make_row(low, False, fault)
@@ -220,7 +220,7 @@ class Caller:
         return self._checked(context, low, callee, row)
 
     def _checked(self, context: Context, low: Low, callee: Callee, row: Row) -> Row:
-        """Let check_cmd say what the result is: also in trials and where nothing was to do."""
+        """Let check_cmd decide the result, also in trials and for states without changes."""
         if "check_cmd" in low.keywords and "check_cmd" not in callee.wants:
             _judge(context, low, row)
         return row
@@ -231,7 +231,7 @@ class Caller:
         reason = reason or f"'{name}' is not available{self._callees.hint(low.state, low.fun)}"
         comment = f"State '{name}' was not found in SLS '{low.sls}'\nReason: {reason}"
         row = make_row(low, False, f"{comment}{at(low.line)}\n")
-        # Salt gives these rows neither; tools tell them by it.
+        # As in Salt, these rows have neither; tools recognise them by that.
         row["__id__"] = row["__sls__"] = None
         return row
 
@@ -259,7 +259,7 @@ class Caller:
         return row
 
     def _wait(self, seconds: float) -> bool:
-        """Return whether the time passed without anybody stopping the run."""
+        """Wait; return False if the run is cancelled meanwhile."""
         end = time.monotonic() + seconds
         while True:
             if self._cancelled():
@@ -272,16 +272,16 @@ class Caller:
 
 @dataclass(frozen=True)
 class Retry:
-    """How a state is tried again; times in seconds."""
+    """When a state is retried; times in seconds."""
 
     attempts: int
     interval: float
     splay: float
-    #: Result that ends it.
+    #: The result that ends the retries.
     until: Any
 
     def foretold(self) -> str:
-        """Return what test mode says of it, in Salt's words."""
+        """Return the comment about retries in test mode, in Salt's words."""
         return (
             f"The state would be retried every {self.interval:g} seconds (with a splay of up to "
             f"{self.splay:g} seconds) a maximum of {self.attempts} times or until a result of "
@@ -290,7 +290,7 @@ class Retry:
 
 
 def _retry(written: Any) -> Tuple[Retry, List[str]]:
-    """Return the retry of a state, and what of it counts for nothing."""
+    """Return the retry of a state, and warnings about invalid values."""
     plan = written if isinstance(written, Mapping) else {}
     ignored: List[str] = []
     attempts = int(_number(plan, "attempts", RETRY_ATTEMPTS, ignored))
@@ -300,7 +300,7 @@ def _retry(written: Any) -> Tuple[Retry, List[str]]:
 
 
 def _number(plan: Mapping[str, Any], name: str, default: float, ignored: List[str]) -> float:
-    """Return a number of a retry; as in Salt, what is none counts for nothing, but is told."""
+    """Return a number of a retry; as in Salt, an invalid one is ignored, but with a warning."""
     try:
         found = float(plan.get(name, default))
         if not math.isfinite(found):
@@ -312,7 +312,7 @@ def _number(plan: Mapping[str, Any], name: str, default: float, ignored: List[st
 
 
 def _random(most: float) -> float:
-    """Return a part of *most*: hosts that ask one service again don't all ask at one time."""
+    """Return a random part of *most*, so that hosts do not retry a service at the same time."""
     if not most:
         return 0.0
     from random import uniform
@@ -322,7 +322,7 @@ def _random(most: float) -> float:
 
 @contextmanager
 def _umask(mask: Optional[int]) -> Iterator[None]:
-    """Let what a state makes have its `umask`; None changes nothing."""
+    """Apply the `umask` of a state while it runs; None changes nothing."""
     if mask is None:
         yield
         return
@@ -360,7 +360,7 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
     if LOW in callee.wants:
         arguments[LOW] = low.as_dict()
     if extra is not None:
-        # mod_watch is called with the arguments of another function: it gets what it takes.
+        # mod_watch gets the arguments of another function; drop those that it does not accept.
         arguments.update(extra)
         if not callee.open:
             arguments = {key: arguments[key] for key in arguments if key in callee.accepts}
@@ -371,7 +371,7 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
     try:
         with context.state_guard(callee.origin):
             found = callee.call(context, low.name, **arguments)
-    except Exception as error:  # a plug-in may raise anything: it fails its own row only
+    except Exception as error:  # a plug-in may raise anything; only its own row fails
         log.debug("state %s failed with an exception", low.key, exc_info=True)
         return make_row(low, False, f"An exception occurred in this state: {told(error)}")
     log.debug("state %s ended with %s", low.key, found.result)
@@ -384,22 +384,22 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
 
 
 def _outside_guard(context: Context, low: Low, callee: Callee) -> Unguarded:
-    """Return how much of a state in test mode the guard does not cover."""
+    """Return the custom code and commands of a state that the guard of test mode can't cover."""
     kinds = conditions.KINDS if "check_cmd" not in callee.wants else conditions.KINDS[:-1]
     commands = sum(conditions.commands(context, low, kind) for kind in kinds)
     return Unguarded(int(callee.origin != BUILT_IN), commands)
 
 
 def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
-    """Yield a warning for each extra argument that looks like one with a meaning, mistyped.
+    """Yield a warning for each extra argument whose name resembles a known one.
 
-    For functions that take any argument; the others refuse what they don't know.
+    Only functions that accept any argument need this; others refuse unknown arguments.
     """
     for key, value in low.args.items():
         if key in callee.accepts:
             continue
         if low.name == low.id and _is_slip_of_name(key):
-            # The state acts on what its id names, which is likely something else.
+            # Without `name`, the state acts on its id, which probably names something else.
             meant_one: Optional[str] = "name"
         else:
             meant_one = _slip(key, callee.accepts, isinstance(value, list))
@@ -410,19 +410,19 @@ def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
             )
 
 
-@lru_cache(maxsize=1024)  # a thousand files have the same five arguments
+@lru_cache(maxsize=1024)  # many states of a run have the same arguments
 def _slip(key: str, accepts: FrozenSet[str], is_list: bool) -> Optional[str]:
-    """Return the argument that *key* is a slip of, if any."""
-    # `m_name` is how module.run gives a name, and no slip.
+    """Return the argument that *key* probably means, or None."""
+    # `m_name` is an argument of module.run and no typo of `name`.
     names = {*accepts, *_GUARDS, *(REQUISITES if is_list else ())} - {"name"}
     return nearest(key, sorted(names), _SLIP)
 
 
 @lru_cache(maxsize=1024)  # as above
 def _is_slip_of_name(key: str) -> bool:
-    """Return whether *key* is `name` with a letter too many, missing, swapped or in capitals.
+    """Return whether *key* is a typo of `name`: a letter added, missing, swapped or capital.
 
-    Only letters of `name` count: `uname` and `same` are arguments of their own.
+    Other letters do not count, because `uname` and `same` are arguments of their own.
     """
     word, key = "name", key.lower()
     letters = set(word)
@@ -437,10 +437,10 @@ def _is_slip_of_name(key: str) -> bool:
 
 
 def _judge(context: Context, low: Low, row: Row) -> None:
-    """Let check_cmd say what the result is."""
+    """Let check_cmd decide the result of a row."""
     try:
         failed = conditions.failed_check(context, low)
-    except Exception as error:  # a function that a condition calls may raise anything
+    except Exception as error:  # the function of a condition may raise anything
         row["result"] = False
         log.debug("check_cmd of %s failed", low.key, exc_info=True)
         fault = f"check_cmd can't be run: {told(error)}"
@@ -452,6 +452,6 @@ def _judge(context: Context, low: Low, row: Row) -> None:
 
 
 def listener(low: Low) -> Low:
-    """Return the call that a listener makes at the end of the run."""
+    """Return the low state that a listener runs at the end of the run."""
     keywords = {key: value for key, value in low.keywords.items() if key not in REQUISITES}
     return replace(low, id=f"listener_{low.id}", fun="mod_watch", keywords=keywords)

@@ -1,4 +1,4 @@
-"""onlyif, unless, creates and check_cmd: whether a state has to act, and whether it helped."""
+"""onlyif, unless, creates and check_cmd: conditions before and after a state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.states.compiler.model import Low
 
-#: Arguments of a state that its conditions' commands share.
+#: Arguments of a state that also apply to the commands of its conditions.
 _SHARED = (
     "cwd", "env", "shell", "timeout", "runas", "runas_password", "umask", "success_retcodes",
 )  # fmt: skip
@@ -23,10 +23,10 @@ class ConditionError(UsageError):
 
 
 def skip_comment(context: Context, low: Low) -> Optional[str]:
-    """Return why *low* need not act, or None when it has to.
+    """Return the comment with which the conditions skip *low*, or None if it has to run.
 
-    `onlyif` skips when any entry is false, `unless` when all are true, `creates` when every path
-    is there; booleans decide nothing (behaviour 20 to 22).
+    `onlyif` skips if any entry is false, `unless` if all are true, `creates` if every path exists.
+    Booleans have no effect (behaviour 20 to 22).
 
     Raises:
         ConditionError: an empty list, or an entry of the wrong shape.
@@ -51,7 +51,7 @@ def skip_comment(context: Context, low: Low) -> Optional[str]:
 
 
 def commands(context: Context, low: Low, kind: str) -> int:
-    """Return how many commands, and functions that change something, a condition calls."""
+    """Return how many commands and changing functions a condition calls."""
     return sum(_acts(context, entry) for entry in _listed(low.keywords.get(kind)))
 
 
@@ -84,8 +84,9 @@ def _truths(context: Context, low: Low, kind: str) -> Iterator[bool]:
         elif isinstance(entry, Mapping):
             yield _called(context, entry, kind)
         elif kind == "onlyif":
-            # A boolean or null of the template's skips nothing; as in Salt, what stands behind it
-            # is not asked, and in `unless` it counts only where it stands last.
+            # As in Salt, a boolean or null from a template skips nothing and ends the evaluation
+            # of
+            # # the later entries; in `unless` it counts only as the last entry.
             return
         elif place == len(entries):
             yield False
@@ -100,14 +101,14 @@ def _creates(value: Any) -> Tuple[bool, str]:
 
 
 def _called(context: Context, entry: Mapping[str, Any], kind: str) -> bool:
-    """Return whether a function says yes: with what it returns, and with its exit code if any."""
+    """Return whether a function's value is true and its exit code, if any, is 0."""
     if not isinstance(entry.get("fun"), str):
         raise ConditionError(f"{kind}: an entry that is a mapping needs `fun`; found {entry!r}")
     arguments = entry.get("args") or []
     named = {key: value for key, value in entry.items() if key not in _NOT_ARGUMENTS}
     before, context.scratch["retcode"] = context.scratch.get("retcode"), 0
     try:
-        # Without a job of its own a command leaves its exit code to whoever called it.
+        # Without a job in its context a command does not set the job's exit code.
         value = context.with_(job=None).call(entry["fun"], *_listed(arguments), **named)
         code = context.scratch["retcode"]
     finally:

@@ -1,4 +1,4 @@
-"""Rendered data to declarations: the short forms written out, the shapes checked."""
+"""Turn rendered data into declarations: expand short forms, check shapes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
 from catena.states.compiler.model import REQUISITES, Declaration, StateLine, sets_order
 
-#: Arguments whose values have a form.
+#: Arguments whose values must have a certain shape.
 _CHECKED = REQUISITES | {"names"}
-#: The first state of a run that has no `order` of its own gets this one.
+#: Order of the first state of a run without an `order` of its own.
 FIRST_POSITION = 10000
 
 
 class Positions:
-    """Counts the states of a run that have no `order` of their own."""
+    """Numbers the states of a run that have no `order` of their own."""
 
     def __init__(self) -> None:
         self._next = FIRST_POSITION
@@ -31,18 +31,18 @@ class Positions:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where data came from."""
+    """The SLS file of rendered data."""
 
     sls: Any
     env: str
-    #: Line of a path in the data.
+    #: Returns the source line of a path in the data.
     place: Callable[..., SourceLine]
-    #: None: declared states keep no position (state.high, extend).
+    #: None: states get no position (state.high, extend).
     positions: Optional[Positions] = None
 
 
 def declare(data: Mapping[Any, Any], origin: Origin, errors: List[str]) -> List[Declaration]:
-    """Return the declarations of one SLS file's data; faults are added to *errors*."""
+    """Return the declarations of one SLS file's data; append problems to *errors*."""
     found: List[Declaration] = []
     for id_, body in data.items():
         if not isinstance(id_, str):
@@ -80,7 +80,7 @@ def _body(
     seen: Set[str] = set()
     pairs: Iterable[Tuple[Any, Any]] = body.items()
     if len(body) > 1:
-        # Salt moves `file.managed:` behind what stands as `pkg:` with the function in its list.
+        # As in Salt, `file.managed:` comes after `pkg:` with the function in its list.
         pairs = sorted(pairs, key=lambda pair: isinstance(pair[0], str) and "." in pair[0])
     for key, items in pairs:
         if isinstance(key, str) and key.startswith("__"):
@@ -102,7 +102,7 @@ def _body(
 
 
 def _shape(id_: str, sls: Any, key: Any, items: Any) -> str:
-    """Return what is wrong with one `module:` of an id."""
+    """Return the errors in the shape of one `module:` of an id."""
     where = f"'{id_}' in SLS '{sls}'"
     if items is None:
         return (
@@ -116,7 +116,7 @@ def _shape(id_: str, sls: Any, key: Any, items: Any) -> str:
 
 
 def _wants_look(items: Sequence[Any]) -> bool:
-    """Return whether there may be a fault in *items*: a quick answer, mostly no."""
+    """Return whether *items* may contain an error; this check is fast and mostly says no."""
     for item in items:
         if type(item) is dict:
             for key in item:
@@ -127,7 +127,7 @@ def _wants_look(items: Sequence[Any]) -> bool:
     return False
 
 
-#: What is wrong, and where.
+#: An error text and its source line.
 _Fault = Tuple[str, SourceLine]
 
 

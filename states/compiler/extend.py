@@ -1,4 +1,4 @@
-"""`extend` blocks applied to the declarations that they change."""
+"""Apply `extend` blocks to the declarations that they change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catena.states.compiler.model import REQUISITES, Declaration, High, first_ke
 
 
 def extended(high: High, errors: List[str]) -> Tuple[Declaration, ...]:
-    """Return the declarations of *high* with its `extend` blocks applied, in the order met."""
+    """Return the declarations of *high* after its `extend` blocks, applied in reading order."""
     if not high.extends:
         return high.states
     states = list(high.states)
@@ -40,7 +40,7 @@ def _changed(one: Declaration, change: Declaration) -> Declaration:
 
 
 def _named(states: Sequence[Declaration], change: Declaration) -> List[int]:
-    """Return the states of the same module whose *name* is what the block calls its id."""
+    """Return the states of the same module whose name is the id of the block."""
     wanted = {"name": change.id}
     found = [
         index
@@ -51,11 +51,11 @@ def _named(states: Sequence[Declaration], change: Declaration) -> List[int]:
 
 
 def merged(items: Sequence[Any], changes: Sequence[Any]) -> Tuple[Any, ...]:
-    """Return *items* with *changes*: a function or argument replaces, requisites are added."""
+    """Return *items* with *changes*: functions and arguments are replaced, requisites added."""
     result = list(items)
     for change in changes:
         key = first_key(change)
-        # One name takes the place of many.
+        # A new `name` also replaces `names`.
         taken = (key, "names") if key == "name" else (key,)
         same = (
             i

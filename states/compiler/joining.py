@@ -1,10 +1,10 @@
-"""Who may join whom: the groups of `aggregate`, and the requisites that follow from them.
+"""Find the groups of `aggregate`, and extend requisites to whole groups.
 
-Each state joins the first group of its module of which it needs nobody, directly or not; who needs
-one of a group needs them all. To look at all that a state needs, for each state, would take time
-that grows with their square. So of what a state needs two things are kept: how many of its
-module's first groups it can't join, and the youngest group in it. Groups before the one are out
-of the question, groups younger than the other are free, and seldom is there one in between.
+A state joins the first group of its module that it does not need, directly or indirectly; a state
+that needs one member needs the whole group. Checking everything that each state needs would take
+quadratic time. Two facts are recorded per state instead: how many of its module's first groups it
+can't join, and the newest group that it needs. Groups before the first limit are excluded and
+groups newer than the second are allowed; only the rare groups in between need a search.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import (
 )
 
 from catena.core.frozen import dataclass
-from catena.states.compiler.requisites import Group, Plan
+from catena.states.compiler.requisites import Plan, RequisiteGroup
 
 GROUP_LIMIT = 500
 #: Number of a module, number of a group among its groups.
@@ -32,22 +32,22 @@ _Place = Tuple[int, int]
 
 @dataclass(frozen=True)
 class _Reach:
-    """What is known of all that something needs."""
+    """Summary of everything that a state or a requisite's group needs."""
 
-    #: The youngest group in it; -1: there is none.
+    #: The newest group that is needed; -1: none.
     youngest: int
-    #: By module, so many of its first groups are in it, or full.
+    #: By module: how many of its first groups are needed or full.
     shut: Tuple[int, ...]
-    #: Groups that it is, rather than needs.
+    #: The groups of the state itself.
     own: FrozenSet[_Place] = frozenset()
 
 
 class Grouping:
-    """Puts the states of a run into groups, in the order of the run.
+    """Assigns the states of a run to groups, in run order.
 
     Args:
         plan: of the run.
-        able: positions of the states that may join, in order.
+        able: positions of the states that may join, in run order.
     """
 
     def __init__(self, plan: Plan, able: Sequence[int]) -> None:
@@ -56,18 +56,19 @@ class Grouping:
         modules = dict.fromkeys(plan.lows[position].state for position in able)
         self._modules = {name: number for number, name in enumerate(modules)}
         self._groups: List[List[List[int]]] = [[] for _ in modules]
-        #: When each group was made: all of them are counted together.
+        #: Creation number of each group, by module; all modules share one counter.
         self._ages: List[List[int]] = [[] for _ in modules]
         self._made = 0
         self._places: Dict[int, _Place] = {}
-        #: By position, as far as the run has been looked at, and by number of a requisite's group.
+        #: Summaries by position, for the states processed so far, and by number of a requisite
+        #: group.
         self._reaches: List[_Reach] = []
         self._needed_reaches: Dict[int, _Reach] = {}
-        #: No group needs one that was made after it; else what is known of needs grows old.
+        #: True while no group needs a newer one; otherwise the recorded summaries become outdated.
         self._in_order = True
 
     def groups(self) -> Dict[int, List[int]]:
-        """Return the group of each state that is in one with others: positions in order."""
+        """Return the members, in order, of the group of each state that shares one."""
         able = set(self._able)
         for position in range(self._able[-1] + 1 if self._able else 0):
             if self._in_order:
@@ -89,7 +90,7 @@ class Grouping:
         self._places[position] = module, index
 
     def _first_free(self, position: int, module: int) -> int:
-        """Return the number of the group to join; one more than there are: a new one."""
+        """Return the number of the group to join; the number of groups means a new one."""
         reach = self._reaches[position] if self._in_order else None
         groups, ages = self._groups[module], self._ages[module]
         needed: Optional[Set[int]] = None
@@ -105,18 +106,18 @@ class Grouping:
         return len(groups)
 
     def _look_at(self, position: int) -> None:
-        """Keep what is known of all that a state needs."""
+        """Record the summary of everything that a state needs."""
         links = self._plan.links[position]
         needs = [self._needing(group) for group in _asked(self._plan, position)]
         needs += [self._being(owner) for owner in links.prereq_owners]
         if None in needs:
-            # One that comes later in the run: nothing is known of it.
+            # A needed state comes later in the run and has no summary yet.
             self._in_order = False
             return
         self._reaches.append(self._together(each for each in needs if each))
 
-    def _needing(self, group: Group) -> Optional[_Reach]:
-        """Return what is known of a requisite's group and of all that it needs."""
+    def _needing(self, group: RequisiteGroup) -> Optional[_Reach]:
+        """Return the summary of a requisite's group and of everything that it needs."""
         found = self._needed_reaches.get(group.number)
         if found is None:
             every = [self._being(member) for member in group.members]
@@ -129,7 +130,7 @@ class Grouping:
         return found
 
     def _being(self, position: int) -> Optional[_Reach]:
-        """Return what is known of a state, its group and all that they need."""
+        """Return the summary of a state, its group and everything that they need."""
         if position >= len(self._reaches):
             return None
         reach = self._reaches[position]
@@ -153,7 +154,7 @@ class Grouping:
         return _Reach(max((reach.youngest for reach in every), default=-1), tuple(shut))
 
     def _needed(self, position: int) -> Set[int]:
-        """Return all that a state needs, directly or not, with the groups of each."""
+        """Return everything that a state needs, directly or indirectly, with whole groups."""
         needed: Set[int] = set()
         met: Set[int] = set()
         waiting = [position]
@@ -170,15 +171,15 @@ class Grouping:
         return (position,) if place is None else self._groups[place[0]][place[1]]
 
 
-def _asked(plan: Plan, position: int) -> Iterator[Group]:
-    """Yield the groups that a state's requisites name."""
+def _asked(plan: Plan, position: int) -> Iterator[RequisiteGroup]:
+    """Yield the requisite groups of a state."""
     for kind, groups in plan.links[position].needs.items():
         if kind != "prereq":
             yield from groups
 
 
 def directly(plan: Plan, position: int, met: Set[int]) -> Iterator[int]:
-    """Yield what a state needs; requisites' groups that were *met* before are left out."""
+    """Yield what a state needs directly; skip requisite groups in *met*."""
     for group in _asked(plan, position):
         if group.number not in met:
             met.add(group.number)
@@ -187,10 +188,10 @@ def directly(plan: Plan, position: int, met: Set[int]) -> Iterator[int]:
 
 
 def widen(plan: Plan, found: Mapping[int, List[int]]) -> None:
-    """Let who needs one of a group need all of it."""
-    widened: Dict[int, Group] = {}
-    #: What needs one state alone shares one requisite's group, by the first of the joined.
-    wholes: Dict[int, Group] = {}
+    """Make every state that needs one member of a group need the whole group."""
+    widened: Dict[int, RequisiteGroup] = {}
+    #: Shared requisite groups of states that need a single member, by the group's first member.
+    wholes: Dict[int, RequisiteGroup] = {}
     for links in plan.links:
         for kind, groups in links.needs.items():
             for group in groups if kind != "prereq" else ():
@@ -201,8 +202,11 @@ def widen(plan: Plan, found: Mapping[int, List[int]]) -> None:
 
 
 def _wider(
-    plan: Plan, group: Group, found: Mapping[int, List[int]], wholes: Dict[int, Group]
-) -> Group:
+    plan: Plan,
+    group: RequisiteGroup,
+    found: Mapping[int, List[int]],
+    wholes: Dict[int, RequisiteGroup],
+) -> RequisiteGroup:
     if len(group.members) == 1:
         mates = found.get(group.members[0])
         if mates is None:

@@ -1,4 +1,4 @@
-"""Who acts at the end of a run because something that it listens to has changed."""
+"""Find the states that run at the end of a run because of `listen`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _ERROR = "Listen_Error"
 
 
 def heard(lows: Sequence[Low], rows: Sequence[Optional[Row]]) -> Tuple[List[Low], List[Low]]:
-    """Return the states that act, and for each target that there is not, the state of its row.
+    """Return the states that act, and a state for the row of each missing target.
 
     Args:
-        lows: in the order in which they ran: it is also that of listening.
+        lows: low states in run order, in which listeners act too.
         rows: by position; None where a state did not run.
 
     Returns:
-        The states may be there several times. Globs and `sls` are no targets of listen, as in
-        Salt (behaviour 58).
+        A state may occur several times. As in Salt, listen accepts neither globs nor `sls`
+        (behaviour 58).
     """
     if not any("listen" in low.keywords or "listen_in" in low.keywords for low in lows):
         return [], []

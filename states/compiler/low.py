@@ -1,4 +1,4 @@
-"""Declarations to low states: one per function call, with name, order and arguments."""
+"""Turn declarations into low states: one per call, with name, order and arguments."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from catena.core.types import SourceLine
 from catena.states.compiler.faults import at
 from catena.states.compiler.model import KEYWORDS, Declaration, Low, Order, StateLine
 
-#: `order: last` and negative orders count from this far behind the highest order of the run.
+#: Distance from the highest order of a run to the base of `order: last` and negative orders.
 _BEHIND = 1000000
 _CAP_STEP = 100
-#: States of one `names` list follow each other in steps of 1 / 10000.
+#: The orders of states of one `names` list increase by 1 / 10000.
 _NAMES_STEP = 10000
 
 
 def low_states(states: Sequence[Declaration], errors: List[str]) -> List[Low]:
-    """Return the low states of *states*, as declared; faults are added to *errors*."""
+    """Return the low states of *states* in declaration order; append problems to *errors*."""
     calls = [call for one in states for call in _calls(one, errors)]
     cap = _cap(calls)
     return [_low(call, cap, place) for place, call in enumerate(calls)]
 
 
 class _Call:
-    """One entry of a declaration on its way to a Low."""
+    """One call of a declaration from which a Low is made."""
 
     __slots__ = ("arguments", "declaration", "fun", "name", "step")
 
@@ -35,12 +35,12 @@ class _Call:
         self.fun = fun
         self.name = name
         self.arguments = arguments
-        #: Place in the `names` list, from 1; 0 where there is none.
+        #: Position in the `names` list, from 1; 0 without a list.
         self.step = step
 
 
 def called(one: Declaration, errors: List[str]) -> Optional[str]:
-    """Return the function that a declaration calls; None, with a fault, for none or several."""
+    """Return the function of a declaration; None, with an error, if it names none or several."""
     functions = [item for item in one.items if isinstance(item, str)]
     if len(functions) != 1:
         what = "Too many functions" if functions else "No function declared"
@@ -63,7 +63,7 @@ def _calls(one: Declaration, errors: List[str]) -> Iterator[_Call]:
             arguments.update(item)
     if one.position is not None:
         arguments["order"] = one.position
-    # The declaration alone says what is called.
+    # Arguments must not override the function that the declaration names.
     arguments.pop("state", None)
     arguments.pop("fun", None)
     names = arguments.pop("names", None)
@@ -101,7 +101,7 @@ def _cap(calls: Sequence[_Call]) -> int:
 
 
 def _written(order: Any, cap: int) -> Order:
-    """Return the number that an `order` stands for."""
+    """Return an `order` as a number."""
     if order == "first":
         return 0
     if order == "last":
@@ -151,7 +151,7 @@ def low_from_chunk(chunk: Mapping[str, Any], line: Optional[SourceLine] = None) 
 
     Args:
         chunk: `state` and `fun` at least; `name` is the id when missing.
-        line: where it came from, if anybody knows.
+        line: source line, if it is known.
     """
     rest = {key: value for key, value in chunk.items() if not key.startswith("__")}
     state, fun = str(rest.pop("state")), str(rest.pop("fun"))

@@ -1,4 +1,4 @@
-"""What a state run is made of, from the declaration in an SLS file to the row of its result."""
+"""Records of a state run, from the declaration in an SLS file to the row of a result."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Order = Union[int, float]
 #: Parts of a result's key: module, id, name, function.
 TAG_SEPARATOR = "_|-"
 
-#: Place of data that came from no file.
+#: Source line of data without a file.
 NOWHERE = SourceLine("")
 
-#: Requisites that say when, or after what, a state runs, in the order in which they are looked at.
+#: Requisites that decide whether and after which states a state runs, in order of evaluation.
 FORWARD = (
     "require",
     "require_any",
@@ -41,16 +41,16 @@ FORWARD = (
     "onchanges",
     "onchanges_any",
 )
-#: Requisites that nothing waits for: `listen` acts at the end, `use` copies arguments.
+#: Requisites without effect on the order: `listen` acts at the end, `use` copies arguments.
 LOOSE = ("listen", "use")
-#: The same, written at the other end.
+#: Reverse requisites, written in the required state.
 REVERSE = {
     f"{kind}_in": kind
     for kind in ("require", "watch", "onchanges", "onfail", "prereq", "listen", "use")
 }
 REQUISITES = frozenset((*FORWARD, *LOOSE, *REVERSE))
 
-#: What the compiler and the run read themselves. A state function sees one of these only when its
+#: Keywords that the compiler and the run evaluate. A state function receives one only if its
 #: signature or its mark (`wants`) names it.
 KEYWORDS = REQUISITES | frozenset(
     (
@@ -77,20 +77,20 @@ KEYWORDS = REQUISITES | frozenset(
 
 
 class StateLine(SourceLine):
-    """Where a module stands below its id; finds the lines of its arguments when one is wrong.
+    """Source line of a module below its id; also finds the lines of its arguments.
 
-    It looks for lines when somebody asks, which is seldom: of a sound state nobody does.
+    Lines are looked up only on request, because a correct state needs none.
 
     Args:
         written: the list below `module:`, as written.
-        find: line of a path below that list; without a path that of the module.
+        find: returns the line of a path below that list; without a path, the module's line.
     """
 
     written: Sequence[Any]
     find: Callable[..., SourceLine]
 
     def __init__(self, written: Sequence[Any], find: Callable[..., SourceLine]) -> None:
-        # The record that it stands for can't be changed.
+        # The base class is frozen.
         self.__dict__.update(written=written, find=find)
 
     @property
@@ -108,7 +108,7 @@ class StateLine(SourceLine):
 
         Args:
             argument: its name, or the whole item.
-            entry: the entry as written, or a (module, id) pair of it.
+            entry: the entry as written, or its (module, id) pair.
         """
         for index, item in enumerate(self.written):
             named = isinstance(item, Mapping) and isinstance(argument, Hashable)
@@ -120,7 +120,7 @@ class StateLine(SourceLine):
 
 
 def _position(entries: Any, wanted: Any) -> Iterator[int]:
-    """Yield the position of the first of *entries* that is *wanted*."""
+    """Yield the position of the first of *entries* that equals *wanted*, if any."""
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
         pair = isinstance(entry, Mapping) and isinstance(wanted, tuple) and len(wanted) == 2
         if entry == wanted or (pair and entry.get(wanted[0]) == wanted[1]):
@@ -133,27 +133,27 @@ def _position(entries: Any, wanted: Any) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One module under one id, as written (and as `extend` left it)."""
+    """One module under one id, as written and after `extend`."""
 
     id: str
     state: str
-    #: The list below `module:`, in Salt's shape: the function's name and one-key mappings.
+    #: The list below `module:` in Salt's shape: the function's name and one-key mappings.
     items: Tuple[Any, ...]
     sls: str
     env: str
-    #: Place among all states of the run, from 10000; None where the data gives none.
+    #: Position among all states of the run, from 10000; None if the data has none.
     position: Any
     line: SourceLine
-    #: The SLS files through which its own was first met, nearest first.
+    #: The SLS files whose `include` first led to its own file, nearest first.
     included_from: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class High:
-    """Everything that the SLS files of a run say, before it is joined."""
+    """Everything that the SLS files of a run declare, before extend and requisites."""
 
     states: Tuple[Declaration, ...]
-    #: `extend` blocks in the order met: (id, declarations of that id).
+    #: `extend` blocks in reading order: (id, declarations of that id).
     extends: Tuple[Declaration, ...] = ()
     excluded_ids: frozenset[str] = frozenset()
     excluded_sls: frozenset[str] = frozenset()
@@ -161,7 +161,7 @@ class High:
     excludes: Tuple[Any, ...] = ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return Salt's high data, as state.show_sls prints it."""
+        """Return the high data in Salt's form, as state.show_sls prints it."""
         shown: Dict[str, Any] = {}
         for one in self.states:
             body = shown.setdefault(one.id, {})
@@ -181,7 +181,7 @@ class High:
 
 
 def _shown_extends(extends: Sequence[Declaration]) -> List[Dict[str, Any]]:
-    """Return `extend` blocks as Salt shows them: one mapping per id of a file."""
+    """Return `extend` blocks in Salt's form: one mapping per id of a file."""
     bodies: Dict[Tuple[str, str, str], Dict[str, Any]] = {}
     for one in extends:
         body = bodies.setdefault((one.env, one.sls, one.id), {})
@@ -190,10 +190,10 @@ def _shown_extends(extends: Sequence[Declaration]) -> List[Dict[str, Any]]:
 
 
 def first_key(item: Any) -> Any:
-    """Return the name of an argument; None for the function, which has none.
+    """Return the name of an argument; None for the name of the function.
 
-    People write several arguments as one item (the lines below `- context:` not indented). They
-    all count, but by its first key alone Salt tells what an item is.
+    An item may hold several arguments by mistake (the lines below `- context:` not indented).
+    All of them take effect, but Salt classifies an item by its first key.
     """
     return next(iter(item), None) if type(item) is dict or isinstance(item, Mapping) else None
 
@@ -204,7 +204,7 @@ def sets_order(items: Sequence[Any]) -> bool:
         if type(item) is not dict:
             found = first_key(item) == "order"
         else:
-            # The first question is the quicker one, and nearly always enough.
+            # The first check is the faster one and usually sufficient.
             found = "order" in item and first_key(item) == "order"
         if found:
             return True
@@ -213,44 +213,44 @@ def sets_order(items: Sequence[Any]) -> bool:
 
 @dataclass(frozen=True)
 class Low:
-    """One call of one state function, with what decides when and whether it happens."""
+    """One call of one state function, with everything that decides when and whether it runs."""
 
     state: str
     fun: str
     id: str
     name: str
-    #: Dotted name of its SLS file; None for data that came from none (state.single).
+    #: Dotted name of its SLS file; None for data without a file (state.single).
     sls: Any
     env: str
-    #: Smaller runs earlier; requisites come first.
+    #: States with a lower order run earlier, after their requisites.
     order: Order
     #: Arguments of the function, without name.
     args: Mapping[str, Any] = field(default_factory=dict)
     #: The compiler's own arguments (KEYWORDS) as written: requisites, conditions, retry, …
     keywords: Mapping[str, Any] = field(default_factory=dict)
-    #: Where it was declared.
+    #: Source line of the declaration.
     line: SourceLine = NOWHERE
     included_from: Tuple[str, ...] = ()
-    #: What it counts for in the order of those that it needs: its order as written, before a
-    #: negative one was counted from the end and `names` got their fractions. None: `order`.
+    #: The order that the states it needs inherit: the order as written, before negative orders are
+    #: counted from the end and `names` get fractions. None: same as `order`.
     written_order: Optional[Order] = None
-    #: Its place among all low states as they were declared, whenever they run.
+    #: Position among all low states in declaration order.
     declared: int = 0
-    #: Keys of the states that are tried, each for a `prereq`, when its turn has come.
+    #: Keys of the states that are tried for a `prereq` just before this state runs.
     tries: Tuple[str, ...] = ()
 
     def line_of(self, argument: str, entry: Any = None) -> SourceLine:
-        """Return where an argument (or an entry of its list) was written, or the state's line."""
+        """Return the source line of an argument or of an entry of its list, or the state's."""
         return self.line.of(argument, entry) if isinstance(self.line, StateLine) else self.line
 
     @property
     def key(self) -> str:
-        """Key of its row: `<state>_|-<id>_|-<name>_|-<fun>`."""
+        """The key of its row: `<state>_|-<id>_|-<name>_|-<fun>`."""
         return TAG_SEPARATOR.join((self.state, self.id, self.name, self.fun))
 
     @property
     def label(self) -> str:
-        """Name in the comments of states that need it: `<sls>.<id>`."""
+        """Its name in comments of states that need it: `<sls>.<id>`."""
         return f"{self.sls}.{self.id}"
 
     def as_dict(self) -> Dict[str, Any]:
@@ -270,37 +270,37 @@ class Low:
 
 
 #: One row of a run: name, changes, result, comment, __id__, __sls__, __run_num__, start_time,
-#: duration (ms); also warnings, skip_watch, `__state_ran__: False` where they apply.
+#: duration (ms); if they apply, also warnings, skip_watch, `__state_ran__: False`.
 Row = Dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A run that is ready to start, or the reasons why it can't."""
+    """A run that is ready to start, or the errors that prevent it."""
 
-    #: In the order in which they run.
+    #: Low states in run order.
     low: Tuple[Low, ...]
-    #: One text per fault; nothing may run unless this is empty.
+    #: One text per error; unless this is empty, nothing may run.
     errors: Tuple[str, ...] = ()
-    #: Salt's high data as the SLS files say it.
+    #: Salt's high data as declared in the SLS files.
     high: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RunHooks(Protocol):
-    """What stands beside a run: a journal, a progress line, somebody who may stop it."""
+    """Observes and controls a run: a journal, a progress display, a cancellation."""
 
     def before(self, low: Low) -> Union[Row, None]:
-        """Be told that *low*'s requisites are met and it begins now.
+        """Handle the start of *low*, whose requisites are met.
 
         Returns:
-            A recorded row to use instead of running it (`after` is then not called); else None.
+            A recorded row that replaces the run of *low* (`after` is then not called), or None.
         """
 
     def perform(self, low: Low, work: Callable[[], Row]) -> Row:
-        """Return the row of *work*, which is what *low* does."""
+        """Run *work*, the call of *low*, and return its row."""
 
     def after(self, low: Low, row: Row) -> None:
-        """Be told of *low*'s row; `__state_ran__` is False in it where `before` was not called."""
+        """Handle *low*'s row; its `__state_ran__` is False if `before` was not called."""
 
     def cancelled(self) -> bool:
-        """Return whether nothing more may begin; asked before every state."""
+        """Return whether no further state may start; called before every state."""

@@ -1,9 +1,10 @@
-"""The order of a run: requisites first, and otherwise as written.
+"""Order the states of a run: requisites first, otherwise as written.
 
-Among the states whose requisites have run, the one with the lowest order goes next. A state also
-takes the lowest order of those that need it directly, so it moves up to just before them; of these
-only the ones count whose requisite is not weaker than those met before it (`_WEIGHTS`). All of it
-as in Salt, whose order people's trees rely on. Time and memory grow with states plus requisites.
+Among the states whose requisites have run, the one with the lowest order runs next. A state
+inherits the lowest order of the states that need it directly, so it moves up to just before them.
+Only those count whose requisite is not weaker than an earlier one (`_WEIGHTS`). Salt orders states
+in the same way, and existing trees rely on that. Time and memory are linear in states plus
+requisites.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tu
 
 from catena.core.frozen import replace
 from catena.states.compiler.model import Low, Order
-from catena.states.compiler.requisites import Group, Plan
+from catena.states.compiler.requisites import Plan, RequisiteGroup
 
-#: Kinds of requisites in the order in which a state's are looked at, and how strong each is.
+#: Kinds of requisites in order of evaluation, with their strengths.
 _WEIGHTS = {
     "require": 3,
     "require_any": 4,
@@ -30,22 +31,22 @@ _WEIGHTS = {
 }
 _NEVER = float("inf")
 
-#: Somebody who waits: when the wait was met, the node that waits, the strength.
+#: A waiting node: sequence number of the wait, the node, the strength of its requisite.
 _Wait = Tuple[int, int, int]
 _Rank = Tuple[Order, Order, str, str, int]
 
 
 class Step(NamedTuple):
-    """What happens at one place of a run."""
+    """One step of a run: a state or a trial."""
 
-    #: Which state, as a position in the plan.
+    #: Position of the state in the plan.
     position: int
-    #: It is only tried, because a `prereq` asks whether it would change anything.
+    #: The state is only tried, because a `prereq` depends on whether it would change anything.
     trial: bool
 
 
 def arranged(plan: Plan) -> Optional[Tuple[Low, ...]]:
-    """Return *plan*'s states as they run, each with what is tried before it; None as `steps`."""
+    """Return *plan*'s states in run order, each with its trials; None as for `steps`."""
     found = steps(plan)
     if found is None:
         return None
@@ -62,9 +63,9 @@ def arranged(plan: Plan) -> Optional[Tuple[Low, ...]]:
 
 
 def steps(plan: Plan) -> Optional[List[Step]]:
-    """Return *plan*'s states as they run, the trials among them; None when requisites form a loop.
+    """Return *plan*'s states and trials in run order; None if requisites form a loop.
 
-    The fault is then in `plan.errors`, with the states of one loop.
+    The error is then in `plan.errors` and names the states of one loop.
     """
     graph = _Graph(plan)
     result = graph.sort()
@@ -89,17 +90,17 @@ class _Graph:
         self._plan = plan
         self._count = len(plan.lows)
         total = 2 * self._count + len(plan.index.groups)
-        #: Who waits for each node, in the order met.
+        #: By node: the nodes that wait for it, in the order found.
         self._waits: List[List[_Wait]] = [[] for _ in range(total)]
         self._missing = [0] * total
-        #: Group nodes by member.
+        #: Nodes of requisite groups by member.
         self._groups: Dict[int, List[int]] = {}
         self._used: Set[int] = set()
         self._trials: Set[int] = set()
         self._met = 0
-        #: What each state that has a prereq, or is one's target, waits for.
+        #: By state with a prereq, or target of one: what it waits for.
         self._needs: Dict[int, List[Tuple[int, int]]] = {}
-        #: Orders as others see them: from the end and between names only once they were ready.
+        #: Orders that other states inherit, before `order: last` and `names` are resolved.
         self._orders: List[Order] = [
             low.order if low.written_order is None else low.written_order for low in plan.lows
         ]
@@ -111,7 +112,7 @@ class _Graph:
                     for group in needs.get(kind, ()):
                         self._add(position, kind, group, weight)
 
-    def _add(self, position: int, kind: str, group: Group, weight: int) -> None:
+    def _add(self, position: int, kind: str, group: RequisiteGroup, weight: int) -> None:
         if kind == "prereq":
             for member in group.members:
                 self._try_first(position, member)
@@ -128,8 +129,8 @@ class _Graph:
         if node < self._count:
             self._needs.setdefault(node, []).append((source, weight))
 
-    def _node(self, group: Group) -> int:
-        """Return the node of a group, or its only state."""
+    def _node(self, group: RequisiteGroup) -> int:
+        """Return the node of a group, or the group's only state."""
         if len(group.members) == 1:
             return group.members[0]
         node = 2 * self._count + group.number
@@ -141,7 +142,7 @@ class _Graph:
         return node
 
     def _try_first(self, owner: int, target: int) -> None:
-        """Let *target* be tried, then *owner* run, then *target*."""
+        """Add edges so that *target* is tried, then *owner* runs, then *target* runs."""
         trial = self._count + target
         if target not in self._trials:
             self._trials.add(target)
@@ -153,7 +154,7 @@ class _Graph:
             self._wait(trial, self._count + owner, _WEIGHTS["prereq"])
 
     def sort(self) -> Optional[List[Step]]:
-        """Return states and trials in order, or None when there is a loop."""
+        """Return states and trials in run order, or None if there is a loop."""
         missing = self._missing
         nodes = [*range(self._count), *(self._count + target for target in self._trials)]
         ready = [self._rank(node) for node in nodes if not missing[node]]
@@ -186,7 +187,7 @@ class _Graph:
         return lowest, own, f"{low.state}{low.name}{low.fun}", low.key, node
 
     def _lowest_waiting(self, node: int) -> Order:
-        """Return the lowest order of those that wait for *node*."""
+        """Return the lowest order of the nodes that wait for *node*."""
         waits = self._waits[node]
         groups = tuple(self._groups.get(node, ()))
         if not groups:
@@ -198,7 +199,7 @@ class _Graph:
             sorted((*waits, *(wait for group in groups for wait in self._waits[group])))
         )
         if alone:
-            # All members of the same groups have the same answer: it is found once.
+            # All members of the same groups have the same result, which is cached.
             self._lowest_of[groups] = lowest
         return lowest
 

@@ -1,4 +1,4 @@
-"""`parallel: True`: a state that runs in a process of its own, beside those that follow it."""
+"""`parallel: True`: run a state in a child process, in parallel with the following states."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from catena.states.compiler.model import Row
 
 log = logger(__name__)
 
-#: prctl(2): the signal that a process gets when the one that made it ends, however it does.
+#: prctl(2) option: the signal that a process gets when its parent dies.
 _PR_SET_PDEATHSIG = 1
 
 
 class StoppedError(BaseException):
-    """This process is to end now; what it started ends with it."""
+    """This process must end now, together with its children."""
 
 
 def possible() -> bool:
-    """Return whether this process may have children that go on in its middle.
+    """Return whether this process may fork and continue in the child.
 
-    A fork beside other threads may copy a lock that nobody releases. The log names the threads: a
-    state that waits for its neighbour would otherwise wait for no visible reason.
+    A fork beside other threads may copy a lock that no thread releases. The log names these
+    threads, because parallel states then run one after the other for no visible reason.
     """
     others = [thread.name for thread in threading.enumerate()[1:]]
     if others:
@@ -36,19 +36,19 @@ def possible() -> bool:
 
 
 class Child:
-    """A child process that works out one row.
+    """A child process that computes one row.
 
-    It is a copy of this process: what it changes in memory (`__context__`) is its own. It ends
-    with this process, even with one that is killed: nobody would record what it does then.
+    The child is a copy of this process: its changes in memory (`__context__`) are not visible
+    here. It ends with this process, even if that is killed, because its row could not be recorded.
 
     Args:
-        work: run in the child; returns the row.
+        work: returns the row; runs in the child.
     """
 
     def __init__(self, work: Callable[[], Row]) -> None:
         import ctypes
 
-        # Found before the fork: a child that is begun often should not look for it each time.
+        # Looked up before the fork, so that not every child has to.
         prctl = ctypes.CDLL(None, use_errno=True).prctl
         parent = os.getpid()
         self._read, write = os.pipe()
@@ -56,15 +56,15 @@ class Child:
         if self.pid == 0:
             _be(work, write, parent, prctl)
         os.close(write)
-        #: Why there is no row, where the child could say so; known once the row was asked for.
+        #: The child's error if it sent no row; set by `row`.
         self.fault = ""
 
     def speaks(self, seconds: float) -> bool:
-        """Return whether `row` has something to read, or the child's end, within some time."""
+        """Return whether the child has sent its row or ended, after at most the given seconds."""
         return bool(select.select([self._read], [], [], seconds)[0])
 
     def row(self) -> Optional[Row]:
-        """Wait for the row; None where the child ended without one."""
+        """Wait for the row and return it; None if the child ended without one."""
         with os.fdopen(self._read, "rb") as stream:
             data = stream.read()
         os.waitpid(self.pid, 0)
@@ -77,13 +77,13 @@ class Child:
         return row
 
     def close(self) -> None:
-        """Forget a child that has ended."""
+        """Release the resources of a child that has ended."""
         os.close(self._read)
         os.waitpid(self.pid, 0)
 
 
 def end_all(children: Collection[Child]) -> None:
-    """Kill children with all that they started."""
+    """Kill children and all processes that they started."""
     for child in children:
         tree.kill(child.pid)
         child.close()
@@ -92,7 +92,7 @@ def end_all(children: Collection[Child]) -> None:
 def _be(
     work: Callable[[], Row], write: int, parent: int, prctl: Callable[[int, int], int]
 ) -> NoReturn:
-    """Be the child; never return."""
+    """Run the child's part of the fork; never return."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, _leave)
@@ -102,12 +102,12 @@ def _be(
                 stream.write(_said(work))
             code = 0
     finally:
-        # Nothing of the parent's may end twice: its buffers, its files, its handlers.
+        # Skip the parent's buffers, files and exit handlers, which the parent itself processes.
         os._exit(code)
 
 
 def _said(work: Callable[[], Row]) -> bytes:
-    """Return the row, or why there is none, for the parent."""
+    """Return the message for the parent: the row, or the error."""
     import pickle
 
     try:

@@ -1,7 +1,7 @@
-"""Pauses of state runs: what state.pause asks for, kept where the run itself looks before a state.
+"""Pauses of state runs, stored by state.pause and read by the run before each state.
 
-One small file per job in the private cache folder. Nobody else can reach into the process of a
-running job, and a run that is gone leaves nothing but this file, until another run is paused.
+There is one small file per job in the private cache folder, because no other process can change a
+running job. A file of an ended run stays until another run is paused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from catena.core import ids
 from catena.core.files import read_limited, unlink_durable, write_durable
 from catena.core.frozen import asdict, dataclass
 
-#: What stands for every id of a run.
+#: Key that means every id of a run.
 EVERY = "__all__"
 _SIZE_LIMIT = 1024 * 1024
 _LOOK_SECONDS = 0.5
@@ -24,16 +24,16 @@ _LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Pause:
-    """Before which state a run waits, or ends."""
+    """A pause of a run, or its end, before a state."""
 
-    #: Time at which it goes on by itself (seconds of the system's clock); None: when resumed.
+    #: Time at which the run continues (seconds of the system's clock); None: when resumed.
     until: Optional[float] = None
     #: The run ends instead of waiting.
     kill: bool = False
 
 
 def folder(cache_dir: Path) -> Path:
-    """Return where pauses are kept."""
+    """Return the folder of the pauses."""
     return cache_dir / "pauses"
 
 
@@ -52,7 +52,7 @@ def read(cache_dir: Path, jid: str) -> Dict[str, Pause]:
 
 
 def keep(cache_dir: Path, jid: str, pauses: Dict[str, Pause]) -> None:
-    """Keep the pauses of a job; none removes the file."""
+    """Store the pauses of a job; an empty mapping removes the file."""
     path = folder(cache_dir) / ids.jid(jid)
     if pauses:
         folder(cache_dir).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,31 +63,31 @@ def keep(cache_dir: Path, jid: str, pauses: Dict[str, Pause]) -> None:
 
 
 def forget_others(cache_dir: Path, running: Collection[str]) -> None:
-    """Remove what runs have left that are over: all but those of the job ids in *running*."""
+    """Remove the pauses of all jobs except those in *running*."""
     for path in folder(cache_dir).glob("*"):
         if path.name not in running:
             path.unlink(missing_ok=True)
 
 
 class Gate:
-    """Stands before every state of one run.
+    """Holds or ends one run before its states.
 
     Args:
         cache_dir: the host's private folder.
-        jid: the run's job; "" has no pauses.
+        jid: the run's job id; "" has no pauses.
     """
 
     def __init__(self, cache_dir: Path, jid: str) -> None:
         self._cache_dir = cache_dir
         self._jid = jid
-        #: A text: it is looked for before every state, and a Path makes it anew each time.
+        #: A string, because it is used before every state and a Path builds it each time.
         self._path = str(folder(cache_dir) / jid) if jid else ""
-        #: Somebody asked for the end of the run.
+        #: The end of the run was requested.
         self.killed = False
 
     def pass_(self, state_id: str) -> None:
-        """Return when the state may run; or at once, `killed`, when the run is to end."""
-        # Not `exists`, which raises and catches an error for each state without a pause.
+        """Return when the state may run; return at once and set `killed` if the run has to end."""
+        # access(2) is faster than `exists`, which raises and catches an error if there is no file.
         while self._path and os.access(self._path, os.F_OK) and not self.killed:
             pauses = read(self._cache_dir, self._jid)
             pause = pauses.get(state_id) or pauses.get(EVERY)

@@ -1,8 +1,8 @@
-"""Requisites of low states, resolved: who needs whom, and in which order all can run.
+"""Resolve the requisites of low states to positions.
 
-A target that means many states (`sls: x`, a glob, an id with several modules) is one Group, shared
-by all who name it and a node of its own in the graph: a thousand states that require an SLS file
-of a thousand states make two thousand edges, not a million.
+A target that means many states (`sls: x`, a glob, an id with several modules) becomes one
+`RequisiteGroup`, a node of its own in the graph that all states with this target share. A thousand
+states that require an SLS file of a thousand states give two thousand edges, not a million.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from catena.states.compiler.model import FORWARD, REQUISITES, REVERSE, Low
 log = logger(__name__)
 
 _GLOB = frozenset("*?[")
-#: Of the faults of a run, so many get a "did you mean".
+#: Maximum number of errors of a run that get a "did you mean".
 _HINTS = 5
 
 
 @dataclass(frozen=True)
-class Group:
-    """What one requisite means: positions in the list of low states."""
+class RequisiteGroup:
+    """The states that one requisite means, as positions in the list of low states."""
 
     number: int
     members: Tuple[int, ...]
@@ -37,24 +37,24 @@ class Group:
 class Links:
     """The resolved requisites of one low state, by kind."""
 
-    needs: Dict[str, List[Group]] = field(default_factory=dict)
-    #: Positions of states that run before this one if it would change.
+    needs: Dict[str, List[RequisiteGroup]] = field(default_factory=dict)
+    #: Positions of states with a prereq on this one; they run first if it would change.
     prereq_owners: List[int] = field(default_factory=list)
 
 
 class Index:
-    """Finds low states by what requisites call them."""
+    """Finds low states by module and id or name."""
 
     def __init__(self, lows: Sequence[Low]) -> None:
         self.lows = lows
-        #: By module ("": any), then by id or name; made when the first is looked for.
+        #: By module ("": any), then by id or name; built on first use.
         self._exact: Optional[Dict[str, Dict[str, List[int]]]] = None
         self._sls: Optional[Dict[str, List[int]]] = None
-        self._groups: Dict[Tuple[str, str], Optional[Group]] = {}
-        self.groups: List[Group] = []
+        self._groups: Dict[Tuple[str, str], Optional[RequisiteGroup]] = {}
+        self.groups: List[RequisiteGroup] = []
 
-    def find(self, module: str, target: str) -> Optional[Group]:
-        """Return what `module: target` means ("" as module: any), or None."""
+    def find(self, module: str, target: str) -> Optional[RequisiteGroup]:
+        """Return the group of `module: target` ("" as module: any), or None."""
         if module == "id":
             module = ""
         key = (module, target)
@@ -63,19 +63,19 @@ class Index:
             self._groups[key] = self.group(tuple(members)) if members else None
         return self._groups[key]
 
-    def without(self, group: Group, position: int) -> Group:
+    def without(self, group: RequisiteGroup, position: int) -> RequisiteGroup:
         """Return *group* without one of its states."""
         return self.group(tuple(one for one in group.members if one != position))
 
     def names(self, module: str) -> Iterator[str]:
-        """Yield the ids that could have been meant."""
+        """Yield the ids that a misspelled target may mean."""
         if module == "sls":
             yield from dict.fromkeys(str(low.sls) for low in self.lows)
         yield from (low.id for low in self.lows if module in ("", low.state))
 
-    def group(self, members: Tuple[int, ...]) -> Group:
+    def group(self, members: Tuple[int, ...]) -> RequisiteGroup:
         """Return a new group of some positions."""
-        group = Group(len(self.groups), members)
+        group = RequisiteGroup(len(self.groups), members)
         self.groups.append(group)
         return group
 
@@ -106,7 +106,7 @@ class Index:
 
 
 def _matching(names: Mapping[str, List[int]], target: str) -> List[int]:
-    """Return what stands under *target*, or under all names that it matches as a glob."""
+    """Return the positions of *target*, or of all names that it matches as a glob."""
     found = names.get(target)
     if found or not _GLOB & set(target):
         return found or []
@@ -125,28 +125,28 @@ class Plan:
 
 
 _NO_LINKS = Links()
-#: `*_in` that become requisites of other states before the run; of `listen_in` only the end of the
-#: run asks, and `use_in` has done its work.
+#: Reverse requisites that become requisites of other states before the run. `listen_in` takes
+#: effect at the end of the run, and `use_in` is already applied.
 _PUT = frozenset(REVERSE) - {"listen_in", "use_in"}
 _Pair = Tuple[str, str]
 
 
 class _Put:
-    """What others put into some states as one kind of requisite, in the order met."""
+    """The states that others add to a state as one kind of requisite, in the order found."""
 
     def __init__(self, pairs: List[_Pair]) -> None:
         self.pairs = pairs
-        #: Several states have it.
+        #: Several states share this list.
         self.shared = False
-        self._group: Optional[Group] = None
+        self._group: Optional[RequisiteGroup] = None
         self._members: FrozenSet[int] = frozenset()
 
-    def group(self, index: Index, position: int) -> Optional[Group]:
-        """Return all of it as one group, where that says the same as one by one.
+    def group(self, index: Index, position: int) -> Optional[RequisiteGroup]:
+        """Return the whole list as one group, if that has the same meaning as single requisites.
 
-        A thousand states that put themselves into an SLS file of a thousand would be a million
-        groups otherwise. None where only one state has it, one of them is not there, or the
-        state at *position* is among them.
+        Otherwise, a thousand states with `require_in` to an SLS file of a thousand would need a
+        million groups. Returns None if only one state has the list, if a member does not exist, or
+        if the state at *position* is a member.
         """
         if self._group is None and self.shared and len(self.pairs) > 1:
             found = [index.find(*pair) for pair in self.pairs]
@@ -160,7 +160,7 @@ class _Put:
 
 #: By kind of requisite.
 _Puts = Dict[str, _Put]
-#: What one requisite_in names: the kind that it becomes, module, id.
+#: Target of one requisite_in: the kind that it becomes, module, id.
 _Named = Tuple[str, str, str]
 
 
@@ -180,14 +180,16 @@ def link(
     unheard: Container[str] = (),
     linked_before: bool = False,
 ) -> Plan:
-    """Return *lows* with their requisites resolved.
+    """Resolve the requisites of *lows*.
 
     Args:
         lows: the low states of a run.
-        gone: those that `exclude` took out: a `*_in` towards them is no fault, one of theirs is.
-        unheard: SLS files that `exclude` names: a `*_in` of theirs must name a state, as in
-            Salt, and then nothing comes of it.
-        linked_before: without a fault, and with others that are gone since.
+        gone: states that `exclude` removed. A `*_in` to one of them is allowed; one of theirs is
+            an error.
+        unheard: SLS files that `exclude` names. As in Salt, their `*_in` must name an existing
+            state but have no effect.
+        linked_before: the requisites were resolved before without an error, with states that
+            were removed since.
     """
     index = Index(lows)
     links = [Links() if low.keywords else _NO_LINKS for low in lows]
@@ -205,14 +207,14 @@ def link(
 
 
 def _puts(plan: Plan, gone: Sequence[Low], unheard: Container[str]) -> Dict[int, _Puts]:
-    """Return what every `*_in` makes the states need that it names."""
+    """Return the requisites that every `*_in` adds to its targets."""
     every = [*plan.lows, *gone]
     if not any(key in _PUT for low in every for key in low.keywords):
         return {}
-    targets = Targets(every)
+    targets = ReverseRequisites(every)
     unknown: Set[str] = set()
     seen: Set[_Pair] = set()
-    #: Who puts itself into what one requisite_in names, with the order in which they came.
+    #: By target of a requisite_in: the states that name it, numbered in the order found.
     sources: Dict[_Named, List[Tuple[int, _Pair]]] = {}
     turn = count()
     named: Dict[_Named, Sequence[int]] = {}
@@ -240,7 +242,7 @@ def _put_together(
     named: Mapping[_Named, Sequence[int]],
     total: int,
 ) -> Dict[int, _Puts]:
-    """Return what is put into each of the *total* states, in the order met."""
+    """Return the requisites added to each of the *total* states, in the order found."""
     into: Dict[Tuple[int, str], List[_Named]] = {}
     for key, members in named.items():
         for member in members:
@@ -265,12 +267,12 @@ def _unknown(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> str:
     return can_not_extend(target, low.env, low.sls, place, plan.index.names(module))
 
 
-class Targets:
-    """What `*_in` means, which is less than what requisites mean elsewhere, as in Salt.
+class ReverseRequisites:
+    """Finds the targets of `*_in`, which can name fewer states than other requisites (as in Salt).
 
-    The id, or the `name` (not one of `names`) where one state alone has it; no globs; an SLS file
-    without what it includes; of a bare id its first module, of a bare name the first id, as
-    they were declared.
+    A target is an id, or a `name` (not one of `names`) that only one state has. Globs are not
+    allowed. An SLS file does not include its `include`s. A bare id means its first module in
+    declaration order, a bare name the first id.
     """
 
     def __init__(self, lows: Sequence[Low]) -> None:
@@ -278,7 +280,7 @@ class Targets:
         self._first: Dict[str, Low] = {}
         self._ids: Dict[Tuple[str, str], Set[str]] = {}
         self._by_sls: Dict[str, List[int]] = {}
-        #: The first that has a name.
+        #: By name: the first state with it.
         self._named: Dict[str, Low] = {}
         for position, low in enumerate(lows):
             self._by_id.setdefault((low.state, low.id), []).append(position)
@@ -289,7 +291,7 @@ class Targets:
             self._by_sls.setdefault(str(low.sls), []).append(position)
 
     def find(self, module: str, target: str) -> Optional[Sequence[int]]:
-        """Return positions; None where that is a fault."""
+        """Return the positions of a target; None if that is an error."""
         if module == "sls":
             return self._by_sls.get(target, ())
         if module in ("", "id"):
@@ -315,7 +317,7 @@ def _keep_first(found: Dict[str, Low], key: str, low: Low) -> None:
 
 
 def _one_of_names(low: Low) -> bool:
-    # What stands in a `names` list is told by the fraction that its order got.
+    # A member of a `names` list has a fraction in its order.
     return low.written_order is not None and (low.order - low.written_order) % 1 != 0
 
 
@@ -325,7 +327,7 @@ def _own(plan: Plan, position: int) -> Links:
     return plan.links[position]
 
 
-def _need(plan: Plan, position: int, kind: str, group: Group) -> None:
+def _need(plan: Plan, position: int, kind: str, group: RequisiteGroup) -> None:
     _own(plan, position).needs.setdefault(kind, []).append(group)
     if kind == "prereq":
         for member in group.members:
@@ -337,18 +339,18 @@ def _need_all(plan: Plan, position: int, puts: _Puts) -> None:
     for kind in FORWARD:
         wanted = list(pairs(low, kind))
         put = puts.get(kind)
-        # What a prereq names is tried one by one.
+        # The targets of a prereq are tried one by one.
         together = put.group(plan.index, position) if put and kind != "prereq" else None
         if put and not together:
             wanted += put.pairs
         for module, target in wanted:
             group = plan.index.find(module, target)
             if group is None:
-                # One fault of a state is told, as in Salt.
+                # As in Salt, only the first error of a state is reported.
                 _missing(plan, low, kind, (module, target))
                 return
             if module != "sls" and len(group.members) > 1 and position in group.members:
-                # `'*'` means the others.
+                # `'*'` does not include the state itself.
                 group = plan.index.without(group, position)
             _need(plan, position, kind, group)
         if together:
@@ -366,7 +368,7 @@ def _missing(plan: Plan, low: Low, kind: str, wanted: Tuple[str, str]) -> None:
 
 
 def _hint(index: Index, module: str, target: str) -> str:
-    """Return what was probably meant: that id of another module, or a name that is near."""
+    """Return a hint: the same id with another module, or a similar name."""
     other = index.find("", target) if module not in ("", "sls") else None
     if other is not None:
         return f"; did you mean '{index.lows[other.members[0]].state}: {target}'?"
@@ -377,7 +379,7 @@ def _hint(index: Index, module: str, target: str) -> str:
 
 
 def apply_use(lows: Sequence[Low]) -> List[Low]:
-    """Return *lows* with the arguments that `use` and `use_in` copy, where a state has none."""
+    """Return *lows* with the arguments that `use` and `use_in` copy to states without them."""
     if not any("use" in low.keywords or "use_in" in low.keywords for low in lows):
         return list(lows)
     index = Index(lows)

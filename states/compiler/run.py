@@ -1,4 +1,4 @@
-"""A run: every low state in its order, judged, called, and its row kept."""
+"""Run low states in order: evaluate requisites, call the states, store the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catena.states.compiler.call import (
     REQUIRED,
     Attempt,
     Callees,
-    Caller,
+    StateCaller,
     argument_faults,
     listener,
     make_row,
@@ -34,24 +34,24 @@ _COMMENTS = {
     Decision.no_failure: "State was not run because onfail req did not change",
     Decision.no_prereq: "No changes detected",
 }
-#: Comment of a replayed row whose record says nothing.
+#: Comment of a replayed row whose record has none.
 _NOT_RECORDED = "Nothing is recorded of what it came to"
-#: Rows of states that ran beside the others.
+#: Comment of a parallel state whose process returned no row.
 _NO_ROW = "The process of this parallel state left no row"
 _CANCELLED = "Ended: the run was cancelled while this ran beside it"
-#: What runs beside is asked for, and the run for its end, so often while it waits (seconds).
+#: Seconds between checks of parallel states and of a cancellation while the run waits.
 _LOOK_SECONDS = 0.2
 _ENDED = "Not run: state.soft_kill ended the run here"
 _PLAIN = Attempt()
 _TRIAL = Attempt(trial=True)
 
 
-#: Their changes may make custom modules available that were not (Salt's list).
+#: State modules whose changes may make custom modules available (Salt's list).
 _INSTALLERS = frozenset(("pkg", "ports", "pip"))
 
 
 def _may_bring_modules(low: Low) -> bool:
-    """Return whether a change of this state may be a new module, or what one waits for."""
+    """Return whether a change of this state may add a module or a dependency of one."""
     if low.state == "file":
         python = low.fun == "managed" and low.name.endswith((".py", ".so"))
         return python or low.fun == "recurse"
@@ -59,7 +59,7 @@ def _may_bring_modules(low: Low) -> bool:
 
 
 class ProgressHooks:
-    """Tells the host of every row; waits and stops where state.pause and its like say so."""
+    """Reports every row to the host; obeys state.pause and state.soft_kill."""
 
     def __init__(self, context: Context, total: int) -> None:
         self._host = context.host
@@ -67,12 +67,12 @@ class ProgressHooks:
         self._gate = Gate(context.host.cache_dir, context.job.jid if context.job else "")
 
     def before(self, low: Low) -> Optional[Row]:
-        """Let a state run once no pause holds it, unless the run ends here."""
+        """Wait for the end of a pause before a state."""
         self._gate.pass_(low.id)
         return {"result": False, "comment": _ENDED} if self._gate.killed else None
 
     def perform(self, low: Low, work: Callable[[], Row]) -> Row:
-        """Do the work here and now."""
+        """Run *work* in this process."""
         return work()
 
     def after(self, low: Low, row: Row) -> None:
@@ -86,25 +86,25 @@ class ProgressHooks:
 
 
 class MockHooks(ProgressHooks):
-    """Lets no state run: each is as if it were as it should be."""
+    """Runs no state: each one succeeds without changes (mock)."""
 
     def before(self, low: Low) -> Optional[Row]:
-        """Answer for every state that would be called."""
+        """Return a successful row instead of calling the state."""
         return {"result": True, "comment": "Not called, mocked"}
 
 
-class Run:
+class StateRun:
     """One state run.
 
     Args:
-        context: what the states get; `reload_*` replaces it as the run goes on.
-        lows: in the order in which they run.
-        hooks: who stands beside.
-        journalled: whether *hooks* record that a state is done for good: then nothing of its
-            work is put off.
+        context: passed to the states; `reload_*` replaces it during the run.
+        lows: low states in run order.
+        hooks: journal or progress of the run.
+        journalled: whether *hooks* record durably that a state is done; its work is then never
+            deferred.
 
     Raises:
-        StateArgumentsError: from `rows`, before anything ran.
+        StateArgumentsError: raised by `rows` before any state runs.
     """
 
     def __init__(
@@ -117,31 +117,31 @@ class Run:
         soften(self._plan, Hearing(context))
         self._rows: List[Optional[Row]] = [None] * len(lows)
         self._trials: Dict[int, Row] = {}
-        #: By key; filled where somebody needs it.
+        #: Positions by key; filled on first use.
         self._positions: Dict[str, int] = {}
         self._judge = Judge(self._plan, self._rows, self._trials)
         self._callees = Callees(context.states)
-        self._caller = Caller(self._callees, hooks.cancelled)
+        self._caller = StateCaller(self._callees, hooks.cancelled)
         self._joins = Joins(context, self._plan, self._callees)
         self._ahead = None if journalled else Ahead(self._lows, self._callees)
         self._result: Dict[str, Row] = {}
         self._number = 0
         self._failhard = bool(context.opts.get("failhard"))
-        #: What runs beside the others, in the order begun.
+        #: Child processes of parallel states by position, in starting order.
         self._children: Dict[int, Child] = {}
         self._most_children = int(context.opts.get("state_max_parallel") or 0)
-        #: A state with failhard failed: nothing else begins.
+        #: A state with failhard failed: no further state starts.
         self._stopped = False
 
     def rows(self) -> Dict[str, Row]:
-        """Run everything; return the rows by key, in the order in which they came about."""
+        """Run all states; return the rows by key, in the order in which they were made."""
         faults = list(argument_faults(self._callees, self._lows))
         if faults:
             raise StateArgumentsError("\n".join(faults))
         try:
             self._run_all()
         except BaseException:
-            # Nobody would record what they do.
+            # The rows of remaining children could not be recorded.
             end_all(tuple(self._children.values()))
             if self._ahead is not None:
                 self._ahead.close()
@@ -192,7 +192,7 @@ class Run:
         self._finish(position, row, started, clock)
 
     def _begin(self, position: int, verdict: Verdict) -> None:
-        """Let a state run beside those that follow; its place among the rows is kept."""
+        """Start a state in a child process and reserve its position among the rows."""
 
         def work() -> Row:
             started, clock = datetime.now(), time.monotonic()
@@ -205,12 +205,12 @@ class Run:
         self._children[position] = Child(work)
 
     def _await_room(self) -> None:
-        """Wait until one more may run beside."""
+        """Wait until the number of parallel states allows one more."""
         while self._most_children and len(self._children) >= self._most_children:
             self._await(tuple(self._children)[:1])
 
     def _await_needs(self, position: int) -> None:
-        """Wait for what runs beside and decides about a state."""
+        """Wait for the parallel states that a state needs."""
         if not self._children:
             return
         links = self._plan.links[position]
@@ -238,7 +238,7 @@ class Run:
             self._take(position, None, _CANCELLED)
 
     def _take(self, position: int, row: Optional[Row], otherwise: str) -> None:
-        """Keep the row of what ran beside the others; *otherwise* says why there is none."""
+        """Store the row of a parallel state; *otherwise* is the comment if it has none."""
         low = self._lows[position]
         if row is None:
             row = make_row(low, False, otherwise)
@@ -251,7 +251,7 @@ class Run:
         self._fire(low, row)
 
     def _finish(self, position: int, row: Row, started: datetime, clock: float) -> None:
-        """Keep the row of a state and do what comes after it."""
+        """Store the row of a state; report it, reload, and handle failhard."""
         low = self._lows[position]
         self._rows[position] = row
         if low.keywords or row["changes"]:
@@ -281,7 +281,7 @@ class Run:
         return row
 
     def _settled(self, position: int, verdict: Verdict) -> Optional[Row]:
-        """Return the row of a state that its requisites keep from running, else None."""
+        """Return the row of a state whose requisites prevent its run, else None."""
         low = self._lows[position]
         if verdict.decision is Decision.run:
             return None
@@ -296,7 +296,7 @@ class Run:
         return row
 
     def _held_back(self, position: int, failed: Sequence[int]) -> Row:
-        """Return the row of a prereq's target when the state before it failed (behaviour 6)."""
+        """Return the row of a target if the state with the prereq failed (behaviour 6)."""
         trial = self._trials[position]
         labels = ", ".join(dict.fromkeys(self._lows[one].label for one in failed))
         comment = f"{trial['comment']}\nNot run: {labels}, a prereq of it, failed"
@@ -305,7 +305,7 @@ class Run:
         return row
 
     def _try_before(self, position: int) -> None:
-        """Try what has its turn before a state, and in any case what its prereq names."""
+        """Try the states scheduled before a state, and always the targets of its prereq."""
         tries = self._lows[position].tries
         if tries and not self._positions:
             self._positions = {low.key: place for place, low in enumerate(self._lows)}
@@ -315,7 +315,7 @@ class Run:
         self._try_targets(position)
 
     def _try_targets(self, position: int) -> None:
-        """Find out what the targets of a state's prereq would do if they ran now."""
+        """Run the targets of a state's prereq in test mode."""
         links = self._plan.links[position]
         for group in links.needs.get("prereq", ()):
             for member in group.members:
@@ -334,18 +334,18 @@ class Run:
             attempt = self._attempt(position, trial=True)
             self._trials[position] = self._caller.row(test, self._join(position), attempt)
             return
-        # Its requisites have decided, and will not decide otherwise: this is its row.
+        # The decision of its requisites is final, so this is already its row.
         self._trials[position] = row
         self._finish(position, row, started, clock)
 
     def _join(self, position: int) -> Low:
-        """Return a state with the work of others that it does too (`aggregate`)."""
+        """Return a state together with the work of others that it does (`aggregate`)."""
         low = self._joins.low(self._context, position, self._is_free, self._result)
         self._lows[position] = low
         return low
 
     def _is_free(self, position: int) -> bool:
-        """Return whether a state has run, or its requisites let it run right now."""
+        """Return whether a state has run, or its requisites allow it to run now."""
         links = self._plan.links[position]
         if self._rows[position] is not None:
             return True
@@ -357,7 +357,7 @@ class Run:
         return self._judge.verdict(position).decision is Decision.run
 
     def _attempt(self, position: int, trial: bool = False) -> Attempt:
-        """Return how a state is called; one that wants to know is told what it requires."""
+        """Return how to call a state; states that ask for it get the states that they require."""
         low = self._lows[position]
         callee = self._callees.get(low.state, low.fun)
         if callee is None or REQUIRED not in callee.wants:
@@ -367,7 +367,7 @@ class Run:
         return Attempt({REQUIRED: required}, trial)
 
     def _watched(self, position: int, verdict: Verdict) -> Row:
-        """Call a state, and its mod_watch where something watched changed but it did nothing."""
+        """Call a state, and also its mod_watch if something watched changed but it did nothing."""
         low = self._lows[position]
         row = self._caller.row(self._context, low, self._attempt(position))
         if not verdict.changed or row["changes"] or row.get("skip_watch"):
@@ -380,7 +380,7 @@ class Run:
         return self._caller.row(self._context, watch, Attempt(extra))
 
     def _reload(self, low: Low, row: Row) -> None:
-        """Read anew what a state that ran asks for; what can't be read fails it."""
+        """Reload grains, pillar or modules as a state demands; a failure fails the state."""
         keywords = low.keywords
         if row.get("__state_ran__") is False:
             return

@@ -1,4 +1,4 @@
-"""A part of a run: some states, and what they need."""
+"""Select some states of a run together with the states that they need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.states.compiler.requisites import link
 
 
 def with_needs(lows: Sequence[Low], wanted: Callable[[Low], bool]) -> List[Low]:
-    """Return the states that are *wanted* and all that they need, in the order of *lows*."""
+    """Return the *wanted* states and all states that they need, in the order of *lows*."""
     plan = link(lows, linked_before=True)
     chosen: Set[int] = set()
     todo = [position for position, low in enumerate(lows) if wanted(low)]

@@ -1,7 +1,7 @@
-"""Low states as `state.show_low_sls` and `state.show_lowstate` print them.
+"""Convert low states for `state.show_low_sls` and `state.show_lowstate`.
 
-What a run knows of requisites is shown where Salt shows it: a `*_in` also as the requisite that it
-puts into the other state, a state that a `prereq` names with its trial as an entry of its own.
+As in Salt, a `*_in` is also shown as a requisite of the other state, and the trial of a
+`prereq`'s target is an entry of its own.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from catena.states.compiler.model import LOOSE, REVERSE, Low, Row
 from catena.states.compiler.order import steps
-from catena.states.compiler.requisites import Plan, Targets, pairs
+from catena.states.compiler.requisites import Plan, ReverseRequisites, pairs
 from catena.states.compiler.watch import Hearing, softened
 
-#: What becomes part of the other state; of `listen_in` only the end of a run asks.
+#: Reverse requisites that are shown in the other state too.
 _PUT = {key: kind for key, kind in REVERSE.items() if kind not in LOOSE}
 
 
@@ -21,9 +21,9 @@ def shown_chunks(plan: Plan, lows: Sequence[Low], hears: Hearing) -> List[Row]:
     """Return Salt's low chunks in the order of the run; empty when there is none.
 
     Args:
-        plan: has the requisites that count; its `errors` say why there is no order.
-        lows: as they are shown, one for each of the plan.
-        hears: which modules keep their `watch`.
+        plan: provides the resolved requisites; its `errors` say why there is no order.
+        lows: low states to show, one for each of the plan.
+        hears: tells which modules keep their `watch`.
     """
     chunks = [low.as_dict() for low in lows]
     _show_reverse(plan, chunks)
@@ -39,10 +39,10 @@ def shown_chunks(plan: Plan, lows: Sequence[Low], hears: Hearing) -> List[Row]:
 def _show_reverse(plan: Plan, chunks: List[Dict[str, Any]]) -> None:
     if not any(key in _PUT for low in plan.lows for key in low.keywords):
         return
-    targets = Targets(plan.lows)
+    targets = ReverseRequisites(plan.lows)
     seen: Set[Tuple[str, str]] = set()
     for low in plan.lows:
-        # What `names` made many is one declaration, which puts itself in once.
+        # All states of a `names` list are one declaration, which adds itself once.
         if (low.state, low.id) in seen:
             continue
         seen.add((low.state, low.id))
@@ -52,8 +52,8 @@ def _show_reverse(plan: Plan, chunks: List[Dict[str, Any]]) -> None:
                 chunk[kind] = [*(chunk.get(kind) or ()), {low.state: low.id}]
 
 
-def _targets(targets: Targets, low: Low, key: str) -> Iterator[int]:
-    """Yield the states that one `*_in` goes to; as in Salt, each entry again with every later."""
+def _targets(targets: ReverseRequisites, low: Low, key: str) -> Iterator[int]:
+    """Yield the targets of one `*_in`; as in Salt, earlier entries repeat with each later one."""
     met: List[Tuple[str, str]] = []
     for pair in pairs(low, key):
         met = [pair] if pair[0] == "sls" else [*met, pair]

@@ -1,4 +1,4 @@
-"""SLS files with all that they include, each read once, in the order in which they run."""
+"""Read SLS files and their includes, each once, in run order."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class TopName(str):
 
 
 class SlsTree:
-    """Reads SLS files; afterwards `high()` and `errors` say what they came to."""
+    """Reads SLS files; afterwards `high()` and `errors` return the result."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._positions = Positions()
-        #: What was read, in the order met: an SLS file before what it includes.
+        #: SLS files in reading order: a file comes before those that it includes.
         self._done: Dict[Sls, int] = {}
-        #: The entry of an `include` through which a file was met first.
+        #: By SLS file: the `include` entry that first led to it.
         self._via: Dict[Sls, Tuple[Sls, SourceLine]] = {}
-        #: What is being read, outermost first.
+        #: The SLS files that are being read, outermost first.
         self._open: List[str] = []
         self._listed: Dict[str, List[str]] = {}
         self._states: List[Declaration] = []
@@ -53,11 +53,11 @@ class SlsTree:
         self.errors: List[str] = []
 
     def add(self, pattern: str, env: str) -> None:
-        """Read an SLS file (or all that a glob matches) that a person or a top file names."""
+        """Read an SLS file, or all files that a glob matches, named by a user or a top file."""
         names = self._expand(pattern, env)
         if not names:
             self._miss(env)
-            # Who comes with the name of the file instead of its SLS is told the latter.
+            # If the name is a file name, the error suggests the SLS name.
             plain = pattern.replace("/", ".").removesuffix(".sls").removesuffix(".init")
             near = meant(plain, self.available(env))
             near += at(pattern.place) if isinstance(pattern, TopName) else ""
@@ -66,7 +66,7 @@ class SlsTree:
             self._read((env, name))
 
     def _miss(self, env: str) -> None:
-        """Note an environment that is not there."""
+        """Record the error that an environment does not exist."""
         known = self._context.files.environments()
         text = f"No matching salt environment for environment '{env}' found{meant(env, known)}"
         if env not in known:
@@ -79,7 +79,7 @@ class SlsTree:
         return self._listed[env]
 
     def high(self) -> High:
-        """Return what was read: the states of a file before those of what it includes."""
+        """Return the high data; a file's states come before those of its includes."""
         return High(
             tuple(sorted(self._states, key=lambda one: self._done[one.env, one.sls])),
             tuple(self._extends),
@@ -118,7 +118,7 @@ class SlsTree:
             )
             return
         data = dict(rendered.data)
-        # What it says of others comes before what those that it includes say: theirs wins.
+        # The `extend` blocks of included files are applied later and therefore win.
         self._extend(sls, data, rendered)
         self._exclude(sls, data, rendered)
         self._open.append(name)
@@ -130,7 +130,7 @@ class SlsTree:
             self._own(replace(one, included_from=through) if through else one)
 
     def _render(self, sls: Sls) -> Any:
-        # The renderers need third-party packages, which hosts reached over SSH may lack.
+        # Imported here: the renderers need third-party packages, which hosts over SSH may lack.
         from catena.renderers.pipeline import render
         from catena.renderers.source import Source, SourceError, decoded
 
@@ -151,7 +151,7 @@ class SlsTree:
             return None
 
     def _way(self, sls: Sls) -> List[SourceLine]:
-        """Return the entries of `include` that led to *sls*, nearest first."""
+        """Return the `include` entries that led to *sls*, nearest first."""
         steps: List[SourceLine] = []
         while sls in self._via:
             sls, place = self._via[sls]
@@ -164,7 +164,7 @@ class SlsTree:
         env, name = sls
         place = rendered.place("include")
         if not isinstance(data["include"], list):
-            # The key stays, so that the check of the ids names it too, as in Salt.
+            # As in Salt, the key stays, so that the check of ids reports it too.
             self.errors.append(
                 f"Include Declaration in SLS {name} is not formed as a list{at(place)}"
             )

@@ -1,4 +1,4 @@
-"""Top files: which SLS files a minion gets."""
+"""Read top files, which assign SLS files to minions."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from catena.core.types import SourceLine
 from catena.states.compiler.faults import TopError, at, meant
 from catena.states.compiler.sls import TopName, sls_names
 
-#: Options of an entry that decide nothing here: one orders nothing (as in Salt), the other is the
-#: pillar's, whose top files are often copied from the states'.
+#: Ignored options of an entry: `order` has no effect in Salt either, and `ignore_missing` belongs
+#: to pillar, whose top files often share their text.
 _IDLE = frozenset({"order", "ignore_missing"})
 
 
 @dataclass(frozen=True)
 class _Entries:
-    """What stands below one target."""
+    """The entries below one target."""
 
     listed: Tuple[Any, ...]
-    #: Of the target.
+    #: Source line of the target.
     place: SourceLine
-    #: Of each entry; () where several lists were joined.
+    #: Source lines of the entries; () if several lists were merged.
     lines: Tuple[SourceLine, ...] = ()
 
     def placed(self) -> Iterator[Tuple[Any, SourceLine]]:
-        """Yield every entry with its place."""
+        """Yield every entry with its source line."""
         return zip(self.listed, self.lines or (self.place,) * len(self.listed))
 
 
 #: environment -> target -> entries.
 _Sections = Dict[str, Dict[str, _Entries]]
-#: Why a host may not know a nodegroup.
+#: Hint for an unknown nodegroup.
 _OWN_GROUPS = "; a host knows the `nodegroups` of its own configuration, not the master's"
 #: The sections of an environment's top file and of those that it includes.
 _Files = List[_Sections]
@@ -44,8 +44,8 @@ _Files = List[_Sections]
 def assigned(context: Context) -> Dict[str, List[str]]:
     """Return the SLS names for this minion by environment, in the order of the top files.
 
-    Where the run or the configuration names an environment, its top file is read alone, and only
-    what that says of itself.
+    If the run or the configuration names an environment, only that environment's section of its
+    own top file counts.
 
     Raises:
         TopError: a top file can't be rendered, or is malformed.
@@ -63,7 +63,7 @@ def assigned(context: Context) -> Dict[str, List[str]]:
             kind, names = _read(entries, env, known)
             alone = context.opts.get("file_client") == "local"
             if alone and kind == "nodegroup" and expression not in nodegroups:
-                # A tree shared with a master that knows the group; as in Salt, nobody is in it.
+                # With --local, as in Salt, a nodegroup that only the master knows is empty.
                 continue
             try:
                 is_meant = parse(expression, kind, nodegroups).matches(subject)
@@ -79,7 +79,7 @@ def assigned(context: Context) -> Dict[str, List[str]]:
 
 
 def _read(entries: _Entries, env: str, known: Sequence[str]) -> Tuple[str, List[Tuple[str, str]]]:
-    """Return how a target is to be read (compound by default) and (environment, SLS name)s."""
+    """Return the type of a target (default: compound) and its (environment, SLS name) pairs."""
     kind = "compound"
     names: List[Tuple[str, str]] = []
     for entry, place in entries.placed():
@@ -93,7 +93,7 @@ def _read(entries: _Entries, env: str, known: Sequence[str]) -> Tuple[str, List[
             if key == "match" and value:
                 kind = str(value)
             elif key in known and isinstance(value, str):
-                # An SLS file of another environment.
+                # The entry names an SLS file of another environment.
                 names.append((key, TopName(value, place)))
             elif key not in _IDLE:
                 near = meant(str(key), ("match", *_IDLE, *known))
@@ -103,7 +103,7 @@ def _read(entries: _Entries, env: str, known: Sequence[str]) -> Tuple[str, List[
 
 
 def _joined(context: Context, files: Mapping[str, _Files]) -> _Sections:
-    """Return the sections of all top files, joined by `top_file_merging_strategy`."""
+    """Return the sections of all top files, merged by `top_file_merging_strategy`."""
     strategy = str(context.opts.get("top_file_merging_strategy") or "merge")
     if strategy == "merge_all":
         return _merge_all(files)
@@ -115,7 +115,7 @@ def _joined(context: Context, files: Mapping[str, _Files]) -> _Sections:
                 if env in data:
                     result.setdefault(env, {}).update(data[env])
         return result
-    # "merge": what base's top file says of an environment wins over that environment's own.
+    # "merge": base's section for an environment wins over the environment's own top file.
     for data in files.get("base", ()):
         for env, targets in data.items():
             result.setdefault(env, {}).update(targets)
@@ -138,7 +138,7 @@ def _merge_all(files: Mapping[str, _Files]) -> _Sections:
 
 
 def _both(first: _Entries, second: _Entries) -> _Entries:
-    """Return two lists for one target as one: the later match counts, each name once."""
+    """Merge two lists for one target: the later `match` wins, each name occurs once."""
     names = dict.fromkeys(
         entry for entry in (*first.listed, *second.listed) if isinstance(entry, str)
     )
@@ -173,14 +173,14 @@ def _included(context: Context, env: str, name: str) -> _Sections:
     base = name.replace(".", "/")
     for path in (f"{base}.sls", f"{base}/init.sls"):
         if context.files.entry(path, env):
-            # What an included file includes does not count, as in Salt.
+            # As in Salt, `include` in an included file has no effect.
             return _one(context, env, path)[0]
     return {}
 
 
 def _one(context: Context, env: str, path: str) -> Tuple[_Sections, List[str]]:
-    """Return what one file says, and the names or globs of its `include`."""
-    # The renderers need third-party packages, which hosts reached over SSH may lack.
+    """Return the sections of one file, and the names or globs of its `include`."""
+    # Imported here: the renderers need third-party packages, which hosts over SSH may lack.
     from catena.renderers.pipeline import render
     from catena.renderers.source import Source, decoded
 

@@ -1,8 +1,8 @@
-"""Whether a state runs, as its requisites' rows decide.
+"""Decide from the rows of its requisites whether a state runs.
 
-Salt's answers, its odd ones included: a source that never ran itself (its own requisites decided)
-neither passes a `*_any` nor counts among several sources of onfail; onfail gives way to an
-onchanges source that changed where something watched changed too.
+The decisions are Salt's, including odd ones. A required state that did not run because of its own
+requisites neither satisfies a `*_any` nor counts among several targets of onfail. If a watched
+state and an onchanges target changed, onfail has no effect.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from catena.core.frozen import dataclass
 from catena.states.compiler.model import Row
-from catena.states.compiler.requisites import Group, Links, Plan
+from catena.states.compiler.requisites import Links, Plan, RequisiteGroup
 
 _ALL_NEEDED = ("require", "watch")
 _ANY_NEEDED = ("require_any", "watch_any")
@@ -22,13 +22,13 @@ _ONFAIL = ("onfail", "onfail_any")
 
 
 class Decision(str, Enum):
-    """What becomes of a state."""
+    """Whether a state runs, and if not, why."""
 
     run = "run"
-    failed = "failed"  #: something that it needs failed
-    no_changes = "no_changes"  #: onchanges: nothing changed
-    no_failure = "no_failure"  #: onfail: nothing failed
-    no_prereq = "no_prereq"  #: prereq: nothing would change
+    failed = "failed"  #: a required state failed
+    no_changes = "no_changes"  #: onchanges: no target changed
+    no_failure = "no_failure"  #: onfail: no target failed
+    no_prereq = "no_prereq"  #: prereq: no target would change
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Verdict:
     """A decision and its reasons, as positions of states."""
 
     decision: Decision
-    #: What failed (Decision.failed), of whatever kind.
+    #: Required states that failed (Decision.failed).
     failed: Tuple[int, ...] = ()
     #: Watched states that changed (Decision.run).
     changed: Tuple[int, ...] = ()
@@ -47,18 +47,18 @@ _RUN = Verdict(Decision.run)
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What came of the states of some groups."""
+    """Summary of the results of some groups of states."""
 
     failed: Tuple[int, ...]
-    #: Changed, and did not fail.
+    #: States that changed and did not fail.
     changed: Tuple[int, ...]
-    #: One did not fail, and ran.
+    #: Some state ran and did not fail.
     passed: bool
-    #: One succeeded.
+    #: Some state succeeded.
     fine: bool
-    #: One ran, and did not simply succeed: it failed, or (test mode) would change.
+    #: Some state ran and failed, or would change in test mode.
     troubled: bool
-    #: One failed, or changed nothing.
+    #: Some state failed or changed nothing.
     still: bool
 
 
@@ -66,12 +66,12 @@ _NOTHING = _Outcome((), (), False, False, False, False)
 
 
 class Judge:
-    """Decides from rows; each group of states is looked at once.
+    """Decides from rows; the summary of each group is computed once.
 
     Args:
         plan: the run.
-        rows: rows by position; those that a state needs are there before it is judged.
-        trials: what the targets of prereq would do, by position.
+        rows: rows by position; the states that a state needs have theirs before it is judged.
+        trials: rows of the trials of prereq's targets, by position.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Judge:
         self._outcomes: Dict[int, _Outcome] = {}
 
     def verdict(self, position: int, trial: bool = False) -> Verdict:
-        """Return what becomes of a state.
+        """Return the decision about a state.
 
         Args:
-            position: of the state; its prereq targets are tried already.
-            trial: it is only tried, so those that run before it if it would change don't count.
+            position: of the state; the targets of its prereq were tried before.
+            trial: the state is only tried, so states with a prereq on it don't count.
         """
         links = self._plan.links[position]
         owners = () if trial else tuple(links.prereq_owners)
@@ -117,7 +117,7 @@ class Judge:
         )
 
     def _failed(self, links: Links) -> Iterator[int]:
-        """Yield all that failed of what a state names, whatever for (behaviour 11)."""
+        """Yield the failed targets of all requisites of a state (behaviour 11)."""
         for kind, groups in links.needs.items():
             if kind != "prereq":
                 yield from self._outcome(groups).failed
@@ -130,7 +130,7 @@ class Judge:
         # A state that a cancelled or stopped run never reached counts as failed.
         return row if row is not None else {"result": False, "changes": {}}
 
-    def _outcome(self, groups: Sequence[Group]) -> _Outcome:
+    def _outcome(self, groups: Sequence[RequisiteGroup]) -> _Outcome:
         if len(groups) == 1:
             return self._of_group(groups[0])
         every = [self._of_group(group) for group in groups]
@@ -143,7 +143,7 @@ class Judge:
             any(one.still for one in every),
         )
 
-    def _of_group(self, group: Group) -> _Outcome:
+    def _of_group(self, group: RequisiteGroup) -> _Outcome:
         known = self._outcomes.get(group.number)
         if known is None:
             failed: List[int] = []
@@ -166,7 +166,7 @@ class Judge:
         return known
 
     def _was_tried(self, position: int, row: Row) -> bool:
-        """Return whether *row* tells what a state would have done, had its prereq not failed."""
+        """Return whether *row* is the trial of a target whose prereq failed."""
         return position in self._trials and self._trials[position] is not row
 
 
@@ -177,7 +177,7 @@ def _targets(links: Links) -> Iterator[int]:
 
 
 def _by_changes(kinds: Mapping[str, _Outcome]) -> Verdict:
-    """Return the verdict where nothing failed and prereq says nothing."""
+    """Return the verdict if nothing failed and prereq does not decide."""
     sources = [kinds[kind] for kind in _ONCHANGES if kind in kinds]
     moved = any(one.changed for one in sources)
     fine = kinds.get("onfail_all", _NOTHING).fine or any(

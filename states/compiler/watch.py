@@ -1,7 +1,7 @@
-"""`watch` of states that have nothing to do when something changes: it is `require` there.
+"""Treat `watch` as `require` in states whose module has no `mod_watch`.
 
-That decides the order of the run (requisites have ranks), what is shown, and that such a change
-outweighs nothing (a watch that sees a change outweighs onfail, as in Salt).
+This affects the order of the run, because requisites have ranks, and the output of show functions.
+As in Salt, a real watch that sees a change also takes precedence over onfail.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from catena.core.context import Context
 from catena.states.compiler.requisites import Plan
 
 _PLAIN = {"watch": "require", "watch_any": "require_any"}
-#: What these modules manage exists on Linux only: elsewhere they can do nothing.
+#: State modules whose mod_watch works only on Linux.
 _ON_LINUX = frozenset(("service",))
 
 
 class Hearing:
-    """Knows which modules do something when what they watch has changed (`mod_watch`)."""
+    """Tells which modules react to changes of watched states (`mod_watch`)."""
 
     def __init__(self, context: Context) -> None:
         self._states = context.states
@@ -25,7 +25,7 @@ class Hearing:
         self._found: Dict[str, bool] = {}
 
     def __call__(self, module: str) -> bool:
-        """Return whether *module* does."""
+        """Return whether *module* reacts to changes."""
         if module not in self._found:
             here = self._linux or module not in _ON_LINUX
             self._found[module] = here and f"{module}.mod_watch" in self._states
@@ -33,7 +33,7 @@ class Hearing:
 
 
 def soften(plan: Plan, hears: Hearing) -> None:
-    """Make `watch` of the states that don't hear `require`, in *plan*."""
+    """Replace `watch` by `require` in *plan* for states that do not react to changes."""
     for low, links in zip(plan.lows, plan.links):
         for watch, require in _PLAIN.items():
             if watch in links.needs and not hears(low.state):
@@ -41,7 +41,7 @@ def soften(plan: Plan, hears: Hearing) -> None:
 
 
 def softened(chunks: List[Dict[str, Any]], hears: Hearing) -> None:
-    """Do the same to low chunks that are shown."""
+    """Replace `watch` by `require` in low chunks for show functions."""
     for chunk in chunks:
         for watch, require in _PLAIN.items():
             if watch in chunk and not hears(chunk["state"]):

@@ -1,4 +1,4 @@
-"""file.append and file.prepend: lines that a file must have; file.accumulated gathers texts."""
+"""file.append and file.prepend add missing lines; file.accumulated collects texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from catena.states.file.texts import source_texts
 
 
 def _chunks(context: Context, name: str, options: Dict[str, Any]) -> List[str]:
-    """Return the texts to add: those of the sources, else `text`."""
+    """Return the texts to add, from the sources or from `text`."""
     found = [text.rstrip("\n") for text in source_texts(context, name, options)]
     if found or options.get("source") or options.get("sources"):
         return found
@@ -38,7 +38,7 @@ def _lines(chunk: str) -> List[str]:
 
 
 def _lacking(text: str, chunks: List[str], options: Dict[str, Any]) -> List[str]:
-    """Return the lines to add: those of each chunk that the text lacks."""
+    """Return the lines of each chunk that are missing in the text."""
     spaces = truth(options.get("ignore_whitespace", True))
     found: List[str] = []
     for chunk in chunks:
@@ -48,7 +48,7 @@ def _lacking(text: str, chunks: List[str], options: Dict[str, Any]) -> List[str]
 
 
 def _prepare(context: Context, path: Path, options: Dict[str, Any]) -> str:
-    """Make the folder of the file when asked to; return why it can't be there, or ""."""
+    """Create the folder of the file if `makedirs` is set; return an error, or ""."""
     if path.parent.is_dir() or context.test:
         return ""
     if not truth(options.get("makedirs")):
@@ -65,21 +65,21 @@ def _joined(old: str, added: List[str]) -> str:
 
 @dataclass(frozen=True)
 class _Addition:
-    """The lines that a file lacks, and what it becomes with them."""
+    """The missing lines of a file, and its text after adding them."""
 
     lines: List[str]
     text: str
     diff: str
 
 
-#: Plans what is added to a text: (old text, texts to add) -> addition.
+#: Plans an addition: (old text, texts to add) -> addition.
 _Plan = Callable[[str, List[str]], _Addition]
 
 
 def _added(
     context: Context, name: str, options: Dict[str, Any], verb: str, plan: _Plan
 ) -> StateResult:
-    """Add to the file what *plan* finds lacking, or in test mode say so."""
+    """Add the lines that *plan* finds missing; in test mode only report them."""
     try:
         path = absolute(name)
         chunks = _chunks(context, name, options)
@@ -106,20 +106,20 @@ def _added(
 
 @state()
 def append(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Add texts at the end of a file, each unless its lines are there.
+    """Append texts to a file unless it contains their lines.
 
     Args:
         context: the call's context.
-        name: the file; made when missing.
-        options: text (one or a list) or source or sources with template ("jinja"), context and
-            defaults; makedirs, show_changes, ignore_whitespace (True: spacing does not make a
-            line another).
+        name: the file; created if it is missing.
+        options: text (one or a list), or source or sources with template ("jinja"), context and
+            defaults; makedirs, show_changes, ignore_whitespace (True: lines that differ only in
+            whitespace are equal).
     """
 
     def plan(old: str, chunks: List[str]) -> _Addition:
         added = _lacking(old, chunks, options)
         before = old.splitlines()
-        # Salt compares lines without their ends here, and tells it so.
+        # As in Salt, the diff compares lines without their line ends.
         diff = "\n".join(difflib.unified_diff(before, [*before, *added]))
         return _Addition(added, _joined(old, added) if added else old, diff)
 
@@ -128,12 +128,12 @@ def append(context: Context, /, name: str, **options: Any) -> StateResult:
 
 @state()
 def prepend(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Add texts at the beginning of a file, each unless its lines are there.
+    """Prepend texts to a file unless it contains their lines.
 
     Args:
         context: the call's context.
-        name: the file; made when missing.
-        options: as for file.append, and header (True: the texts must stand at the very top).
+        name: the file; created if it is missing.
+        options: as for file.append, and header (True: the texts must be the first lines).
     """
 
     def plan(old: str, chunks: List[str]) -> _Addition:
@@ -151,15 +151,15 @@ def prepend(context: Context, /, name: str, **options: Any) -> StateResult:
 def accumulated_(
     context: Context, /, name: str, filename: str, text: Any, **options: Any
 ) -> StateResult:
-    """Gather texts for the template of *filename*, which sees them as accumulator[*name*].
+    """Collect texts for the template of *filename*, which reads them as accumulator[*name*].
 
     Args:
         context: the call's context.
         name: of the accumulator.
         filename: the file.
         text: one text, or several.
-        options: require_in or watch_in, which must name a state of `file`: without it nothing
-            says that the texts are gathered before they are used.
+        options: require_in or watch_in, which must name a state of `file`; otherwise the texts
+            might be collected after their use.
     """
     users = [*(options.get("require_in") or ()), *(options.get("watch_in") or ())]
     if not any(isinstance(user, dict) and "file" in user for user in users):

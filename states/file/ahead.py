@@ -1,4 +1,4 @@
-"""The new files of file.managed states in a row: their contents come to the disk together."""
+"""Write the contents of new files of consecutive file.managed states with one fsync."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from catena.states.file.options import ManagedOptions
 
 @contextmanager
 def staged(context: Context, calls: Sequence[Tuple[str, Mapping[str, Any]]]) -> Iterator[None]:
-    """Bring the contents of *calls* (name, arguments) to the disk; states name them meanwhile.
+    """Write the contents of *calls* (name, arguments) ahead; their states rename the files.
 
     Raises:
-        CommandExecutionError: at the end, when the names can't be brought to the disk.
+        CommandExecutionError: at the end, if the new names can't be made durable.
     """
     with Staged(_new_files(context, calls)) as group, writing(context, group.write):
         yield
@@ -32,7 +32,7 @@ def staged(context: Context, calls: Sequence[Tuple[str, Mapping[str, Any]]]) -> 
 def _new_files(
     context: Context, calls: Sequence[Tuple[str, Mapping[str, Any]]]
 ) -> Iterator[Tuple[Path, bytes, Optional[str]]]:
-    """Yield path, content and mode of the files whose content their arguments alone say."""
+    """Yield path, content and mode of new files whose arguments contain the whole content."""
     size = 0
     for name, arguments in calls:
         if not str(name).startswith("/") or os.path.lexists(name):
@@ -47,9 +47,9 @@ def _new_files(
             data = content.encode(text_of_contents(given, truth(options.contents_newline)))
             mode = attributes.parse_mode(options.mode)
         except UsageError:
-            continue  # the state says it when it has its turn
+            continue  # the state itself reports the error
         if mode == attributes.KEEP:
-            continue  # of what, says the state
+            continue  # the state itself decides about an existing path
         size += len(data)
         if size > GROUP_BYTES:
             return

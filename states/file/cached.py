@@ -20,7 +20,7 @@ def _is_remote(name: str) -> bool:
 
 
 def _judged(context: Context, where: source.FileSource, path: Path, place: str) -> StateResult:
-    """Compare the hash with the one asked for; *place* says where the file is."""
+    """Compare the hash with the expected one; *place* is the path of the file."""
     wanted = None if where.skip_verify else source.expected_hash(context, where)
     if wanted is None:
         return done(f"File {place}")
@@ -51,7 +51,7 @@ def cached(
     saltenv: Optional[str] = None,
     use_etag: bool = False,
 ) -> StateResult:
-    """Make sure that a file of the file server or of the web is in this host's cache."""
+    """Fetch a file of the file server or of the web into this host's cache."""
     where = source.FileSource(
         name,
         saltenv or context.saltenv,
@@ -80,7 +80,7 @@ def cached(
 
 @state()
 def not_cached(context: Context, name: str, saltenv: Optional[str] = None) -> StateResult:
-    """Make sure that a file that was fetched is not in this host's cache."""
+    """Remove a fetched file from this host's cache."""
     if not _is_remote(name):
         return done(f"File {Path(name).resolve()} is a local path, no action taken")
     try:

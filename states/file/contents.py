@@ -1,4 +1,4 @@
-"""The contents of file.managed as the SLS file, the pillar or the grains give them."""
+"""Contents of file.managed from the SLS file, the pillar or the grains."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _KINDS = ("contents", "contents_pillar", "contents_grains")
 
 
 def given_contents(context: Context, options: ManagedOptions) -> Any:
-    """Return the contents as they are given; None when they aren't.
+    """Return the given contents; None if there are none.
 
     Raises:
-        UsageError: more than one was asked for, the pillar or grain is not there, or they are
-            empty and may not be.
+        UsageError: more than one kind is given, the pillar or grain does not exist, or the
+            contents are empty without `allow_empty`.
     """
     asked = [kind for kind in _KINDS if getattr(options, kind) is not None]
     if options.has_source and asked:
@@ -43,7 +43,7 @@ def given_contents(context: Context, options: ManagedOptions) -> Any:
 
 
 def _found(context: Context, options: ManagedOptions, kind: str) -> Tuple[str, Any]:
-    """Return how the contents are called in messages, and what they are."""
+    """Return the name of the contents for messages, and their value."""
     given = getattr(options, kind)
     if kind == "contents":
         return "'contents'", given
@@ -58,10 +58,10 @@ def _found(context: Context, options: ManagedOptions, kind: str) -> Tuple[str, A
 
 
 def text_of_contents(value: Any, newline: bool) -> str:
-    """Return contents as text: one text, or a list of texts of which each begins a line.
+    """Return contents as text: a text, or a list of texts that each start a line.
 
     Raises:
-        UsageError: they are neither.
+        UsageError: the contents are neither.
     """
     if isinstance(value, bytes):
         return content.decode(value)

@@ -1,4 +1,4 @@
-"""file.decode: a file of the bytes that base64 text stands for."""
+"""file.decode: write the bytes of base64 text to a file."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def decode(
     encoding_type: str = "base64",
     checksum: str = "md5",
 ) -> StateResult:
-    """Make *name* a file with the content that base64 text stands for.
+    """Write the bytes of base64 text to the file *name*.
 
     Args:
         context: of the run.
         name: absolute path.
-        encoded_data: the text.
-        contents_pillar: path of the text in the pillar instead.
+        encoded_data: the base64 text.
+        contents_pillar: pillar path of the text, instead of encoded_data.
         encoding_type: only base64.
-        checksum: kind of hash that the changes show.
+        checksum: type of the hash in the changes.
     """
     try:
         path = absolute(name)

@@ -1,4 +1,4 @@
-"""file.directory: a folder, its attributes, those of what lies in it, and nothing else in it."""
+"""file.directory: a folder with its attributes, those of its contents, and `clean`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FolderOptions:
     allow_symlink: bool = True
     children_only: bool = False
     attrs: Any = None
-    #: Other systems' arguments, which do nothing here.
+    #: Arguments for other operating systems, without effect here.
     win_owner: Any = None
     win_perms: Any = None
     win_deny_perms: Any = None
@@ -54,27 +54,27 @@ class FolderOptions:
 
 @dataclass(frozen=True)
 class Folder:
-    """One file.directory: what to do with one path."""
+    """The settings of one file.directory."""
 
     path: Path
     options: FolderOptions
-    #: What the folder itself, a folder below it and a file below it should have.
+    #: Wanted attributes of the folder itself, of folders below it, and of files below it.
     top: Wanted
     dirs: Wanted
     files: Wanted
     recurse: Tuple[str, ...]
     test: bool
-    #: Low states that it requires.
+    #: Low states that this state requires.
     required: Sequence[Mapping[str, Any]] = ()
 
     @property
     def follow(self) -> bool:
-        """Whether the attributes of what links lead to are managed, instead of the links'."""
+        """Whether to manage the attributes of a link's target instead of the link's."""
         return truth(self.options.follow_symlinks)
 
 
 def _recurse_of(options: FolderOptions) -> Tuple[str, ...]:
-    """Return the parts of `recurse`.
+    """Return the items of `recurse`.
 
     Raises:
         UsageError: it is malformed.
@@ -100,7 +100,7 @@ def folder_order(
     options: FolderOptions,
     required: Sequence[Mapping[str, Any]] = (),
 ) -> Folder:
-    """Return the order of one folder.
+    """Return the settings of one folder from the arguments.
 
     Raises:
         UsageError: the path is relative, or an argument is malformed.
@@ -129,7 +129,7 @@ def folder_order(
 
 
 def _members(order: Folder) -> Iterator[Tuple[Path, Wanted]]:
-    """Yield what lies below the folder and what it should have: of each folder files first."""
+    """Yield (path, wanted attributes) below the folder; in each folder files come first."""
     if not {"user", "group", "mode"} & set(order.recurse):
         return
     deepest = order.options.max_depth
@@ -147,14 +147,14 @@ def _members(order: Folder) -> Iterator[Tuple[Path, Wanted]]:
 
 
 def _followed(order: Folder, path: Path) -> bool:
-    """Whether *path* has the attributes of what it leads to; a link to nothing has its own."""
+    """Return whether to follow *path* to its target; a dangling link is not followed."""
     return order.follow and path.exists()
 
 
 def doomed_by(context: Context, order: Folder) -> List[Path]:
-    """Return what `clean` removes, parents first.
+    """Return the paths that `clean` removes, parents first.
 
-    Required states' files stay, what `exclude_pat` matches stays, and so do the folders of both.
+    Files of required states, matches of `exclude_pat`, and the folders of both stay.
     """
     if not truth(order.options.clean):
         return []
@@ -176,7 +176,7 @@ def doomed_by(context: Context, order: Folder) -> List[Path]:
 
 
 def remove_all(doomed: Sequence[Path]) -> List[str]:
-    """Remove what `doomed_by` found; return the paths, without what went with its folder."""
+    """Remove the paths of `doomed_by`; return them, without members of removed folders."""
     removed = []
     for path in doomed:
         if os.path.lexists(path):
@@ -186,7 +186,7 @@ def remove_all(doomed: Sequence[Path]) -> List[str]:
 
 
 def _wanted_changes(context: Context, order: Folder) -> Tuple[Changes, List[Path]]:
-    """Return what differs, by path, and what `clean` removes."""
+    """Return the differing attributes by path, and the paths that `clean` removes."""
     if not order.path.is_dir():
         return {str(order.path): {"directory": "new"}}, []
     changes: Changes = {}
@@ -205,7 +205,7 @@ def _wanted_changes(context: Context, order: Folder) -> Tuple[Changes, List[Path
 
 
 def _moved_away(order: Folder, backupname: str) -> Tuple[Optional[StateResult], Changes]:
-    """Rename what stands where the folder should be."""
+    """Rename the file or link in the place of the folder."""
     path, forced = order.path, truth(order.options.force)
     backup = Path(backupname)
     backup = backup if backup.is_absolute() else path.parent / backup
@@ -226,7 +226,7 @@ def _moved_away(order: Folder, backupname: str) -> Tuple[Optional[StateResult], 
 
 
 def _clear_way(order: Folder) -> Tuple[Optional[StateResult], Changes]:
-    """Deal with a file or link that stands where the folder should be."""
+    """Back up, remove or refuse a file or link in the place of the folder."""
     path, options = order.path, order.options
     link = path.is_symlink() and not (truth(options.allow_symlink) and path.is_dir())
     if not link and (path.is_dir() or not os.path.lexists(path)):
@@ -252,7 +252,7 @@ def _told(changes: Changes) -> str:
 
 
 def _apply(order: Folder) -> Changes:
-    """Set the attributes; return the last value of each that was changed, as Salt tells them."""
+    """Set the attributes; return the last value of each changed one, as Salt reports them."""
     last: Changes = {}
     if not truth(order.options.children_only):
         last.update(attributes.apply(order.path, order.top, follow=order.follow))
@@ -282,7 +282,7 @@ def _act(order: Folder, changes: Changes, doomed: List[Path]) -> StateResult:
 
 
 def manage_folder(context: Context, order: Folder) -> StateResult:
-    """Bring one folder into the state that *order* asks for."""
+    """Bring one folder into the state that *order* describes."""
     refused, forced = _clear_way(order)
     if refused:
         return refused
@@ -301,7 +301,7 @@ def manage_folder(context: Context, order: Folder) -> StateResult:
 
 @state(wants=(REQUIRED,))
 def directory(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Make *name* a folder with this owner and mode.
+    """Create the folder *name* with an owner and mode, and manage its contents.
 
     Args:
         context: the call's context.

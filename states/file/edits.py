@@ -1,4 +1,4 @@
-"""file.replace, line, blockreplace, comment and uncomment: parts of an existing file."""
+"""file.replace, line, blockreplace, comment and uncomment: edit parts of a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _ready(context: Context, name: str) -> str:
 def _edited(
     context: Context, name: str, rest: Mapping[str, Any], new: str, would_text: str
 ) -> StateResult:
-    """Give the file the text *new*, and tell the change as the arguments *rest* want it."""
+    """Write the text *new* to the file; report the change as the arguments *rest* demand."""
     change = rewrite(context, name, new, rest.get("backup", ".bak"), context.test)
     if not change:
         return done("No changes needed to be made")
@@ -46,13 +46,13 @@ def _edited(
 def replace_(
     context: Context, /, name: str, pattern: str, repl: str, **options: Any
 ) -> StateResult:
-    """Replace what a regular expression finds in a file.
+    """Replace the matches of a regular expression in a file.
 
     Args:
         context: the call's context.
-        name: the file, which must be there.
-        pattern: Python regular expression, over the whole text.
-        repl: what to put there, with references to groups.
+        name: the file, which must exist.
+        pattern: Python regular expression, applied to the whole text.
+        repl: the replacement, with references to groups.
         options: count, flags, append_if_not_found, prepend_if_not_found, not_found_content,
             backup (".bak"), show_changes, ignore_if_missing, backslash_literal.
     """
@@ -77,7 +77,7 @@ def line(context: Context, /, name: str, **options: Any) -> StateResult:
 
     Args:
         context: the call's context.
-        name: the file, which must be there unless `create`.
+        name: the file, which must exist unless `create` is set.
         options: content, match, mode (ensure, replace, delete, insert), location, before, after,
             indent, backup (true: a copy named after the time), show_changes, create, user,
             group, file_mode.
@@ -102,7 +102,7 @@ def line(context: Context, /, name: str, **options: Any) -> StateResult:
 
 
 def _block_content(context: Context, name: str, options: Mapping[str, Any]) -> str:
-    """Return the block's content: text, sources, and what file.accumulated gathered."""
+    """Return the block's content: text, sources, and texts of file.accumulated."""
     given = options.get("content")
     text = "" if given is None else str(given)
     text += "".join(source_texts(context, name, options))
@@ -114,11 +114,11 @@ def _block_content(context: Context, name: str, options: Mapping[str, Any]) -> s
 
 @state()
 def blockreplace(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Replace what stands between two marker lines of a file.
+    """Replace the text between two marker lines of a file.
 
     Args:
         context: the call's context.
-        name: the file, which must be there.
+        name: the file, which must exist.
         options: marker_start, marker_end, content, source or sources with template (jinja),
             context and defaults, append_if_not_found, prepend_if_not_found, insert_before_match,
             insert_after_match, append_newline, backup (".bak"), show_changes.
@@ -159,7 +159,7 @@ def comment(
     backup: Any = ".bak",
     ignore_missing: bool = False,
 ) -> StateResult:
-    """Put *char* before the lines that *regex* matches."""
+    """Comment out the lines that *regex* matches, with *char*."""
     refused = _ready(context, name)
     if refused:
         return failed(refused)
@@ -183,7 +183,7 @@ def comment(
 def uncomment(
     context: Context, /, name: str, regex: str, char: str = "#", backup: Any = ".bak"
 ) -> StateResult:
-    """Take *char* away from the lines that *regex* matches after it."""
+    """Remove *char* from commented lines that *regex* matches."""
     refused = _ready(context, name)
     if refused:
         return failed(refused)

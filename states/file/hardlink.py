@@ -1,4 +1,4 @@
-"""file.hardlink: one more name of a file."""
+"""file.hardlink: a hard link to a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catena.states.file.paths import absolute
 
 
 def _refusal(link: Path, origin: Path) -> str:
-    """Return why the two can't be names of one file, or ""."""
+    """Return why the hard link is not possible, or ""."""
     if not origin.exists():
         return f"Target {origin} for hard link does not exist"
     if origin.is_dir():
@@ -33,7 +33,7 @@ def _same(link: Path, origin: Path) -> bool:
 
 
 def _planned(link: Path, origin: Path, force: bool) -> StateResult:
-    """Return what would be done, in test mode."""
+    """Return the result of test mode."""
     name = str(link)
     if not os.path.lexists(link):
         return would(f"Hard link {name} to {origin} is set for creation", {"new": name})
@@ -79,7 +79,7 @@ def hardlink(
     makedirs: bool = False,
     **ignored: Any,
 ) -> StateResult:
-    """Make *name* another name of the file *target*."""
+    """Make *name* a hard link to the file *target*."""
     try:
         link = absolute(name)
         origin = Path(str(target)).expanduser()

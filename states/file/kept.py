@@ -1,4 +1,4 @@
-"""What the file states of one run tell each other: managed paths, accumulated texts, a writer."""
+"""Data that the file states of one run share: managed paths, accumulated texts, a writer."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _PATHS = "catena.states.file.paths"
 _TEXTS = "catena.states.file.accumulated"
 _WRITER = "catena.states.file.writer"
 
-#: Writes a file as `content.write` does: path, bytes, mode.
+#: Function with the signature of `content.write`: path, bytes, mode.
 Writer = Callable[[Path, bytes, Optional[str]], None]
 
 
 def keep(context: Context, path: Path) -> None:
-    """Note that this run manages *path*, so that no `clean` removes it."""
+    """Record that this run manages *path*, so that no `clean` removes it."""
     context.scratch.setdefault(_PATHS, set()).add(str(path))
 
 
 def kept(context: Context, required: Sequence[Mapping[str, Any]]) -> Set[str]:
-    """Return the paths that a `clean` leaves alone: those of required states of files.
+    """Return the paths that a `clean` keeps: those of required file states.
 
     Args:
         context: the call's context.
-        required: low states. A folder is kept with all that lies in it, but what file.recurse
-            made one of is kept as far as it manages it.
+        required: low states. A folder is kept with its whole contents, but of a folder of
+            file.recurse only the files that it manages.
     """
     managed: Set[str] = context.scratch.get(_PATHS, set())
     found: Set[str] = set()
@@ -47,7 +47,7 @@ def kept(context: Context, required: Sequence[Mapping[str, Any]]) -> Set[str]:
 
 
 def accumulate(context: Context, filename: str, name: str, texts: List[Any]) -> bool:
-    """Add texts that the template of *filename* sees as accumulator[name]; False: had them."""
+    """Add texts to accumulator[name] of *filename*; return False if they were there."""
     store: Dict[str, Dict[str, List[Any]]] = context.scratch.setdefault(_TEXTS, {})
     have = store.setdefault(filename, {}).setdefault(name, [])
     fresh = [text for text in texts if text not in have]
@@ -63,7 +63,7 @@ def accumulated(context: Context, filename: str) -> Dict[str, List[Any]]:
 
 @contextmanager
 def writing(context: Context, writer: Writer) -> Iterator[None]:
-    """Let the states of this run write new contents with *writer* until the block ends."""
+    """Make the states of this run write new contents with *writer* in this block."""
     context.scratch[_WRITER] = writer
     try:
         yield
@@ -72,6 +72,6 @@ def writing(context: Context, writer: Writer) -> Iterator[None]:
 
 
 def writer_of(context: Context) -> Writer:
-    """Return what writes new contents now."""
+    """Return the current writer of new contents."""
     writer: Writer = context.scratch.get(_WRITER, content.write)
     return writer

@@ -28,7 +28,7 @@ def _pairs(key: Any, value: Any, key_values: Any) -> Tuple[Tuple[str, Any], ...]
 
 
 def _old_text(path: Path, create: bool) -> Optional[str]:
-    """Return the text of the file, "" for one to be made, None where it can't be read."""
+    """Return the text of the file; "" if it will be created, None if it can't be read."""
     if create and not path.exists():
         return ""
     try:
@@ -58,7 +58,7 @@ def keyvalue(context: Context, /, name: str, **options: Any) -> StateResult:
         context: the call's context.
         name: the file.
         options: key and value, or key_values; separator ("="), append_if_not_found,
-            prepend_if_not_found, count (1; -1: every line of a key), prune (other lines go),
+            prepend_if_not_found, count (1; -1: every line of a key), prune (remove other lines),
             uncomment (characters), key_ignore_case, value_ignore_case, ignore_if_missing,
             create_if_missing, show_changes.
     """

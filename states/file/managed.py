@@ -1,4 +1,4 @@
-"""file.managed: a file with a content, an owner and a mode."""
+"""file.managed: a file with contents, owner and mode."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from catena.states.file.kept import Writer, accumulated, keep, writer_of
 from catena.states.file.options import ManagedOptions
 
 _TEST_NOTE = "Note: No changes made, actual changes may\nbe different due to other states."
-#: Arguments that promise a check; ignored as others are, they would promise it in vain.
+#: Arguments for checks that are not supported; ignoring them would be insecure.
 _UNCHECKED = ("signature", "source_hash_sig")
-#: The diff of a change that `show_changes: False` keeps back.
+#: Text in place of the diff with `show_changes: False`.
 HIDDEN = "<show_changes=False>"
 
 
 @dataclass(frozen=True)
-class Order:
-    """One file.managed: what to do with one path."""
+class ManagedFile:
+    """The settings of one file.managed."""
 
     path: Path
     options: ManagedOptions
     wanted: Wanted
     test: bool
-    #: Writes the content.
+    #: Function that writes the content.
     write: Writer = content.write
-    #: The content, where it is known already.
+    #: The content, if it is already known.
     known: Optional[bytes] = None
 
 
-def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
+def _rendered(context: Context, order: ManagedFile, text: str, origin: str) -> str:
     options = order.options
     variables: Dict[str, Any] = {
         "source": origin,
@@ -67,10 +67,10 @@ def _rendered(context: Context, order: Order, text: str, origin: str) -> str:
 
 
 def find_source(context: Context, options: ManagedOptions) -> source.FileSource:
-    """Return the source that an order names, the first that is there when it names several.
+    """Return the source of *order*; of several, the first that exists.
 
     Raises:
-        CommandExecutionError: none is there.
+        CommandExecutionError: no source exists.
     """
     base = source.FileSource(
         "",
@@ -84,15 +84,15 @@ def find_source(context: Context, options: ManagedOptions) -> source.FileSource:
     return replace(base, location=str(options.source))
 
 
-def new_content(context: Context, order: Order) -> Optional[bytes]:
-    """Return the bytes that the file should have; None when only its attributes are managed.
+def new_content(context: Context, order: ManagedFile) -> Optional[bytes]:
+    """Return the wanted bytes of the file; None if only its attributes are managed.
 
-    That is so without contents and source, and where the file has the hash of a distant source.
+    This is the case without contents and source, or if the file has the hash of a remote source.
 
     Raises:
-        SourceMissingError: the source is not there.
-        CommandExecutionError: the source can't be had, or the text not be encoded.
-        UsageError: the arguments make no sense.
+        SourceMissingError: the source does not exist.
+        CommandExecutionError: the source can't be fetched, or the text can't be encoded.
+        UsageError: the arguments are contradictory.
         RenderError: the template fails.
     """
     if order.known is not None:
@@ -128,18 +128,18 @@ def _shows_diff(options: ManagedOptions) -> bool:
     return truth(options.show_changes) and options.show_diff in (None, True)
 
 
-def _changes_of(order: Order, old: Optional[bytes], new: bytes) -> Dict[str, Any]:
+def _changes_of(order: ManagedFile, old: Optional[bytes], new: bytes) -> Dict[str, Any]:
     options = order.options
     if old is None and not truth(options.new_file_diff):
         return {"newfile": str(order.path)} if order.test else {"diff": "New file"}
     return {"diff": content.diff(old or b"", new) if _shows_diff(options) else HIDDEN}
 
 
-def _check(context: Context, order: Order, data: bytes) -> str:
-    """Run check_cmd on a copy of the new content; return why it refuses it, or "".
+def _check(context: Context, order: ManagedFile, data: bytes) -> str:
+    """Run check_cmd on a copy of the new content; return its error, or "".
 
     Raises:
-        CommandExecutionError: there is no place for the copy.
+        CommandExecutionError: the copy can't be written.
     """
     given = order.options.check_cmd
     commands = [given] if isinstance(given, str) else listed(given)
@@ -163,8 +163,8 @@ def _check(context: Context, order: Order, data: bytes) -> str:
     return ""
 
 
-def _attributes_only(order: Order) -> StateResult:
-    """Manage an existing file without content: its owner and mode alone."""
+def _attributes_only(order: ManagedFile) -> StateResult:
+    """Manage only owner and mode of an existing file."""
     path, name = order.path, str(order.path)
     if not order.test:
         changes = attributes.apply(path, order.wanted)
@@ -181,8 +181,8 @@ def _attributes_only(order: Order) -> StateResult:
     return would(comment, changes) if changes else done(comment)
 
 
-def _prepare_parent(order: Order) -> str:
-    """Make the folder of the file when asked to; return why it can't be there, or ""."""
+def _prepare_parent(order: ManagedFile) -> str:
+    """Create the folder of the file if `makedirs` is set; return an error, or ""."""
     folder = order.path.parent
     if folder.is_dir():
         return ""
@@ -195,24 +195,24 @@ def _prepare_parent(order: Order) -> str:
 
 
 def _folder_mode(mode: Optional[str]) -> Optional[str]:
-    """Return a file's mode with the x bits that a folder needs where the file has r bits."""
+    """Return a file's mode plus an x bit for each r bit, for its folder."""
     if not mode:
         return None
     number = int(mode, 8)
     return f"{number | ((number & 0o444) >> 2):04o}"
 
 
-def _told_mode(order: Order) -> Dict[str, Any]:
-    """Return the mode of a new file as the changes show it.
+def _told_mode(order: ManagedFile) -> Dict[str, Any]:
+    """Return the mode of a new file for the changes.
 
-    As in Salt, which makes a file with mode 0600: only a mode that had to be changed is told, and
-    the usual mode of a file without a source never is.
+    Salt creates files with mode 0600 and reports only a mode that it had to change, but never the
+    default mode of a file without a source.
     """
     mode = order.wanted.mode or (attributes.default_mode() if order.options.has_source else None)
     return {} if mode in (None, attributes.PRIVATE) else {"mode": mode}
 
 
-def _planned(order: Order, changes: Dict[str, Any], there: bool) -> StateResult:
+def _planned(order: ManagedFile, changes: Dict[str, Any], there: bool) -> StateResult:
     if there:
         changes.update(attributes.differences(order.path, order.wanted))
     if changes:
@@ -220,7 +220,7 @@ def _planned(order: Order, changes: Dict[str, Any], there: bool) -> StateResult:
     return done(f"The file {order.path} is in the correct state")
 
 
-def _create_or_update(context: Context, order: Order, data: bytes) -> StateResult:
+def _create_or_update(context: Context, order: ManagedFile, data: bytes) -> StateResult:
     path = order.path
     there = path.exists()
     new_link = path.is_symlink() and not truth(order.options.follow_symlinks)
@@ -242,8 +242,8 @@ def _create_or_update(context: Context, order: Order, data: bytes) -> StateResul
     return _finished(order, changes, old is None)
 
 
-def _finished(order: Order, changes: Dict[str, Any], new: bool) -> StateResult:
-    """Give a file whose content is right its owner and mode, and tell what was done."""
+def _finished(order: ManagedFile, changes: Dict[str, Any], new: bool) -> StateResult:
+    """Set owner and mode of a file with correct content; return the result."""
     changes.update(attributes.apply(order.path, order.wanted))
     if new:
         changes.pop("mode", None)
@@ -253,11 +253,11 @@ def _finished(order: Order, changes: Dict[str, Any], new: bool) -> StateResult:
     return done(f"File {order.path} is in the correct state")
 
 
-def _distant(context: Context, order: Order) -> Optional[Distant]:
-    """Return the source where it is large, not on this host, and wanted as it is; else None.
+def _distant(context: Context, order: ManagedFile) -> Optional[Distant]:
+    """Return the source if it is large, remote and used unmodified; else None.
 
-    It goes straight to its place: kept in the cache too, it would be written twice and take the
-    room twice.
+    Such a file is written directly to its path. Through the cache, it would be written twice and
+    use the disk space twice.
     """
     options = order.options
     others = (options.template, options.encoding, options.check_cmd, options.new_file_diff)
@@ -270,19 +270,19 @@ def _distant(context: Context, order: Order) -> Optional[Distant]:
     chosen = find_source(context, options)
     far = context.files.distant(*split_location(chosen.location, chosen.saltenv))
     if far is not None and order.test and order.path.exists() and not _has(order.path, far):
-        # To say how it would change takes a look at it.
+        # A diff in test mode needs the content.
         return None
     return far
 
 
 def _has(path: Path, far: Distant) -> bool:
-    """Return whether a file that is there has the content of one that is far away."""
+    """Return whether an existing file has the content of a remote one."""
     same = path.stat().st_size == far.entry.size
     return same and source.hash_file(path) == far.entry.sha256
 
 
-def _bring(context: Context, order: Order, far: Distant) -> StateResult:
-    """Bring a large file to its place, unless it has that content already."""
+def _bring(context: Context, order: ManagedFile, far: Distant) -> StateResult:
+    """Fetch a large file to its path, unless that has the content already."""
     path, there = order.path, order.path.exists()
     if there and _has(path, far):
         return _planned(order, {}, there) if order.test else _finished(order, {}, False)
@@ -302,8 +302,8 @@ def _bring(context: Context, order: Order, far: Distant) -> StateResult:
     return _finished(order, changes, not there)
 
 
-def _replaced(context: Context, order: Order, handle: int) -> Dict[str, Any]:
-    """Keep a copy of a large file that is about to be replaced, if wanted; tell the change."""
+def _replaced(context: Context, order: ManagedFile, handle: int) -> Dict[str, Any]:
+    """Back up a large file before its replacement, if wanted; return the change."""
     if order.options.backup in content.CACHED_BACKUPS:
         content.backup(context, order.path, order.options.backup)
     if not _shows_diff(order.options):
@@ -312,7 +312,7 @@ def _replaced(context: Context, order: Order, handle: int) -> Dict[str, Any]:
         return {"diff": content.diff_of_large(old.fileno(), handle)}
 
 
-def _empty_file(order: Order) -> StateResult:
+def _empty_file(order: ManagedFile) -> StateResult:
     name = str(order.path)
     if order.test:
         return would(f"The file {name} is set to be changed\n{_TEST_NOTE}", {"newfile": name})
@@ -324,8 +324,8 @@ def _empty_file(order: Order) -> StateResult:
     return done("Empty file", {"new": f"file {name} created", **changes, **_told_mode(order)})
 
 
-def manage(context: Context, order: Order) -> StateResult:
-    """Bring one file into the state that *order* asks for."""
+def manage(context: Context, order: ManagedFile) -> StateResult:
+    """Bring one file into the state that *order* describes."""
     path, options = order.path, order.options
     if path.is_dir():
         return failed(f"Specified target {path} is a directory")
@@ -376,12 +376,12 @@ def _check_options(options: ManagedOptions) -> None:
         )
 
 
-def managed_order(context: Context, name: str, options: ManagedOptions) -> Order:
-    """Return the order of one file.
+def managed_order(context: Context, name: str, options: ManagedOptions) -> ManagedFile:
+    """Return the settings of one file from the arguments.
 
     Raises:
         UsageError: the path is relative, or an argument is malformed.
-        CommandExecutionError: `mode: keep`, and the source is not there.
+        CommandExecutionError: the source of `mode: keep` does not exist.
     """
     _check_options(options)
     text = os.path.expanduser(str(name)) if str(name).startswith("~") else str(name)  # noqa: PTH111
@@ -389,18 +389,18 @@ def managed_order(context: Context, name: str, options: ManagedOptions) -> Order
     if not path.is_absolute():
         raise UsageError(f"Specified file {name} is not an absolute path")
     wanted = Wanted(options.user, options.group, _mode(context, options))
-    return Order(path, options, wanted, context.test, writer_of(context))
+    return ManagedFile(path, options, wanted, context.test, writer_of(context))
 
 
 @state(wants=("check_cmd",), ahead=staged)
 def managed(context: Context, /, name: str, source: Any = None, **options: Any) -> StateResult:
-    """Make *name* a file with this content, owner and mode; write nothing when it is one.
+    """Manage content, owner and mode of the file *name*; write only what differs.
 
     Args:
         context: the call's context.
         name: absolute path.
-        source: salt://PATH, http(s)://…, an absolute path, or a list of which the first that is
-            there counts.
+        source: salt://PATH, http(s)://…, an absolute path, or a list from which the first
+            existing one is used.
         options: contents, contents_pillar, contents_grains, template, context, defaults, user,
             group, mode, makedirs, dir_mode, replace, create, backup, check_cmd, source_hash,
             skip_verify, show_changes, follow_symlinks, encoding, … as in Salt.

@@ -1,4 +1,4 @@
-"""file.mknod: devices and pipes."""
+"""file.mknod: device files and named pipes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catena.modules.shared.attributes import Wanted
 from catena.states.answers import done, failed, would
 from catena.states.file.paths import absolute
 
-#: What `ntype` stands for, and how it is called.
+#: By `ntype`: the file type and its name in messages.
 _KINDS = {
     "c": (stat.S_IFCHR, "Character device"),
     "b": (stat.S_IFBLK, "Block device"),
@@ -37,7 +37,7 @@ def mknod(
     group: Any = None,
     mode: Any = "0600",
 ) -> StateResult:
-    """Make sure that *name* is a device (ntype c or b) or a pipe (p)."""
+    """Create a device file (ntype c or b) or a named pipe (p)."""
     try:
         path = absolute(name)
         if ntype not in _KINDS:

@@ -1,4 +1,4 @@
-"""What can be asked of file.managed and of the states built on it."""
+"""Arguments of file.managed and of the states built on it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ManagedOptions:
     saltenv: Optional[str] = None
     verify_ssl: bool = True
     use_etag: bool = False
-    #: The names of other systems' arguments, which do nothing here.
+    #: Arguments for other operating systems, without effect here.
     win_owner: Any = None
     win_perms: Any = None
     win_deny_perms: Any = None
@@ -56,5 +56,5 @@ class ManagedOptions:
 
     @property
     def has_source(self) -> bool:
-        """Whether the content comes from a source; an empty list of them names none that is."""
+        """Whether the content comes from a source; an empty list counts, and no source exists."""
         return self.source not in (None, "")

@@ -1,4 +1,4 @@
-"""file.patch: a patch that is applied once."""
+"""file.patch: apply a patch once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from catena.states.answers import done, failed, likely_typos, would
 from catena.states.file.managed import managed_order, new_content
 from catena.states.file.options import ManagedOptions
 
-#: Options of the program that the state sets itself or that would lead it elsewhere.
+#: Options of patch(1) that the state sets itself or that would redirect its output.
 _REFUSED = ("-N", "--forward", "-r", "--reject-file", "-o", "--output")
 
 
@@ -45,15 +45,15 @@ class PatchOptions:
 
 @state()
 def patch(context: Context, /, name: str, source: Any = None, **options: Any) -> StateResult:
-    """Apply a patch to a file, or to the files below a folder, unless it is applied already.
+    """Apply a patch to a file or to the files below a folder, unless it is already applied.
 
     Args:
         context: of the run.
         name: absolute path of the file or folder.
         source: address of the patch.
-        options: strip (parts of paths that the patch is to be read without; 0, or 1 for a
-            folder), options (of the program patch), reject_file, template, context, defaults,
-            source_hash, skip_verify.
+        options: strip (number of path components to remove from names in the patch; default 0,
+            for a folder 1), options (of the program patch), reject_file, template, context,
+            defaults, source_hash, skip_verify.
     """
     chosen, rest = split(PatchOptions, {**options, "source": source})
     warnings = likely_typos(PatchOptions, rest, "file.patch")
@@ -86,10 +86,10 @@ def _content(context: Context, path: Path, options: PatchOptions) -> bytes:
 
 
 def _words(options: PatchOptions) -> List[str]:
-    """Return the options that the state passes on.
+    """Return the options for the program.
 
     Raises:
-        UsageError: one of them is the state's own.
+        UsageError: an option is reserved for the state.
     """
     given = shlex.split(str(options.options or ""))
     refused = [word for word in given if word.startswith(_REFUSED)]

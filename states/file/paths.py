@@ -1,4 +1,4 @@
-"""file.absent, exists, missing, pruned, touch, copy, rename: paths, not contents."""
+"""file.absent, exists, missing, pruned, touch, copy and rename."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def absolute(name: str) -> Path:
     """Return *name* as an absolute path.
 
     Raises:
-        CommandExecutionError: it is relative.
+        CommandExecutionError: the path is relative.
     """
     path = Path(str(name)).expanduser()
     if not path.is_absolute():
@@ -38,10 +38,10 @@ def absolute(name: str) -> Path:
 
 
 def _named(name: str, what: str) -> Path:
-    """Return the path of a state that may be given none by a template.
+    """Return the path of a state, which may be empty because of a template.
 
     Raises:
-        CommandExecutionError: it is empty or relative.
+        CommandExecutionError: the path is empty or relative.
     """
     if not str(name).strip():
         raise CommandExecutionError(f"Must provide name to file.{what}")
@@ -50,7 +50,7 @@ def _named(name: str, what: str) -> Path:
 
 @state()
 def absent(context: Context, /, name: str, **ignored: Any) -> StateResult:
-    """Make sure that there is no file, link or folder *name*."""
+    """Remove the file, link or folder *name*."""
     try:
         path = _named(name, "absent")
         if str(path) == "/":
@@ -69,7 +69,7 @@ def absent(context: Context, /, name: str, **ignored: Any) -> StateResult:
 
 @state()
 def exists(context: Context, /, name: str, **ignored: Any) -> StateResult:
-    """Verify that *name*, or what it leads to, is there; nothing is made."""
+    """Verify that *name*, or the target of the link, exists; change nothing."""
     if not str(name).strip():
         return failed("Must provide name to file.exists")
     if Path(name).exists():
@@ -79,7 +79,7 @@ def exists(context: Context, /, name: str, **ignored: Any) -> StateResult:
 
 @state()
 def missing(context: Context, /, name: str, **ignored: Any) -> StateResult:
-    """Verify that *name*, or what it leads to, is not there; nothing is removed."""
+    """Verify that *name*, or the target of the link, does not exist; change nothing."""
     if not str(name).strip():
         return failed("Must provide name to file.missing")
     if Path(name).exists():
@@ -100,9 +100,9 @@ def pruned(
     Args:
         context: the call's context.
         name: the folder.
-        recurse: first the empty folders below it.
-        ignore_errors: the same, and a folder that holds files may stay.
-        older_than: days since a folder was last changed; a younger one stays.
+        recurse: first remove empty folders below it.
+        ignore_errors: as recurse, and allow that folders with files stay.
+        older_than: minimum age in days since the last change of a folder.
     """
     path = Path(str(name)).expanduser()
     deep = bool(recurse or ignore_errors)
@@ -128,7 +128,7 @@ def _wanted_time(what: str, value: Any) -> Optional[float]:
 
 
 def _times(path: Path, atime: Optional[float], mtime: Optional[float]) -> bool:
-    """Return whether the file has the times asked for."""
+    """Return whether the file has the wanted times."""
     status = path.stat()
     return (atime is None or int(status.st_atime) == int(atime)) and (
         mtime is None or int(status.st_mtime) == int(mtime)
@@ -144,7 +144,7 @@ def touch(
     mtime: Optional[float] = None,
     makedirs: bool = False,
 ) -> StateResult:
-    """Make an empty file, or set the times of one that is there."""
+    """Create an empty file, or set the times of an existing one."""
     try:
         path = absolute(name)
         keep(context, path)
@@ -171,7 +171,7 @@ def touch(
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """Arguments of file.copy beside source and force."""
+    """Arguments of file.copy except source and force."""
 
     makedirs: bool = False
     preserve: bool = False
@@ -200,7 +200,7 @@ def _copy_wanted(source: Path, options: CopyOptions) -> Wanted:
 
 
 def _apply_below(folder: Path, wanted: Wanted) -> None:
-    """Give what lies in a folder that was copied its owner."""
+    """Set the owner of the contents of a copied folder."""
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             attributes.apply(Path(place, name), replace(wanted, mode=None), follow=False)
@@ -208,7 +208,7 @@ def _apply_below(folder: Path, wanted: Wanted) -> None:
 
 @dataclass(frozen=True)
 class _Copy:
-    """One file.copy: the paths, and how they are called in messages."""
+    """The paths of one file.copy, and their names in messages."""
 
     origin: Path
     target: Path
@@ -216,7 +216,7 @@ class _Copy:
     name: str
 
     def can(self, force: bool) -> bool:
-        """Whether nothing stands where the copy should be, or may go."""
+        """Whether the place of the copy is free or may be overwritten."""
         return force or not os.path.lexists(self.target)
 
 
@@ -255,13 +255,13 @@ def _copied(context: Context, copy: _Copy, force: bool, options: CopyOptions) ->
 def copy_(
     context: Context, /, name: str, source: str, force: bool = False, **options: Any
 ) -> StateResult:
-    """Copy a file or folder of this host to *name*, once (each time with *force*).
+    """Copy a file or folder of this host to *name* once; with *force*, each time.
 
     Args:
         context: the call's context.
-        name: where to.
-        source: where from.
-        force: overwrite what is there.
+        name: target path.
+        source: source path.
+        force: overwrite an existing target.
         options: makedirs, preserve (owner and mode), user, group, mode, dir_mode, subdir.
     """
     chosen, _ = split(CopyOptions, options)
@@ -288,7 +288,7 @@ def rename(
     makedirs: bool = False,
     **ignored: Any,
 ) -> StateResult:
-    """Move *source* to *name*, once."""
+    """Move *source* to *name* once."""
     try:
         target = absolute(name)
         if not os.path.lexists(source):

@@ -1,4 +1,4 @@
-"""include_pat and exclude_pat: shell patterns, or regular expressions after E@."""
+"""include_pat and exclude_pat: shell patterns, or regular expressions with the prefix E@."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def _hits(path: str, patterns: Any) -> bool:
 
 
 def chosen(path: str, include: Any, exclude: Any) -> bool:
-    """Return whether *path*, relative, is included and not excluded; nothing given includes all.
+    """Return whether the relative *path* is included and not excluded; default: included.
 
     Raises:
-        CommandExecutionError: a pattern is no regular expression.
+        CommandExecutionError: a regular expression is invalid.
     """
     if include and not _hits(path, include):
         return False

@@ -1,4 +1,4 @@
-"""file.recurse: a folder of the file server, with all that lies in it."""
+"""file.recurse: copy a folder of the file server with its contents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from catena.states.file.directory import (
     remove_all,
 )
 from catena.states.file.kept import keep
-from catena.states.file.managed import Order, manage, managed_order
+from catena.states.file.managed import ManagedFile, manage, managed_order
 from catena.states.file.options import ManagedOptions
 from catena.states.file.patterns import chosen as chosen_by
 from catena.states.file.symlink import LinkOptions, manage_link
@@ -58,15 +58,15 @@ class RecurseOptions:
     makedirs: bool = True
     saltenv: Optional[str] = None
     show_changes: bool = True
-    #: Bring the files of all sources that are there, not of the first alone.
+    #: Copy the files of all existing sources, not only of the first.
     merge: bool = False
-    #: Low states that it requires.
+    #: Low states that this state requires.
     required: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass
 class _Tally:
-    """What the members of one recurse came to."""
+    """The collected results of the members of one recurse."""
 
     changes: Dict[str, Any] = field(default_factory=dict)
     comments: Dict[str, List[str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class _Tally:
     pending: bool = False
 
     def add(self, path: Path, result: StateResult) -> None:
-        """Take one member's result."""
+        """Add the result of one member."""
         if result.changes:
             self.changes[str(path)] = dict(result.changes)
         if result.result is None:
@@ -85,7 +85,7 @@ class _Tally:
             self.comments.setdefault(str(path), []).append(result.comment)
 
     def text(self) -> str:
-        """Return the comments by path."""
+        """Return the comment, with one part per path."""
         return "\n\n".join(
             "\n".join([f"#### {path} ####", *texts]) for path, texts in self.comments.items()
         )
@@ -100,7 +100,7 @@ class _Place:
 
     @property
     def below(self) -> str:
-        """What the paths of its files begin with."""
+        """The prefix of the paths of its files."""
         return self.prefix + "/" if self.prefix else ""
 
 
@@ -113,10 +113,10 @@ def _there(context: Context, place: _Place) -> bool:
 
 
 def _places(context: Context, sources: Any, saltenv: str, merge: bool) -> List[_Place]:
-    """Return the first source that is there, or with *merge* all that are.
+    """Return the first existing source; with *merge*, all existing ones.
 
     Raises:
-        CommandExecutionError: none is.
+        CommandExecutionError: no source exists.
         UsageError: a source is not salt://.
     """
     found = []
@@ -150,7 +150,7 @@ def _wanted(relative: str, options: RecurseOptions) -> bool:
 def _folders(
     context: Context, places: Sequence[_Place], files: Iterable[str], options: RecurseOptions
 ) -> List[str]:
-    """Return the relative folders to make: those of the files, and with include_empty all."""
+    """Return the relative folders to create: those of files; with include_empty, all."""
     needed = {str(parent) for name in files for parent in Path(name).parents} - {"."}
     if not truth(options.include_empty):
         return sorted(needed)
@@ -192,7 +192,7 @@ def _file_options(options: RecurseOptions, location: str, env: str) -> ManagedOp
 
 
 def _member(
-    context: Context, path: Path, entry: FileEntry, order: Order, options: RecurseOptions
+    context: Context, path: Path, entry: FileEntry, order: ManagedFile, options: RecurseOptions
 ) -> StateResult:
     keep(context, path)
     if _is_kept_link(entry, options):
@@ -214,20 +214,22 @@ def _is_kept_link(entry: FileEntry, options: RecurseOptions) -> bool:
 
 def _order(
     context: Context, path: Path, entry: FileEntry, env: str, options: RecurseOptions
-) -> Order:
-    """Return what to do with one file."""
+) -> ManagedFile:
+    """Return the settings for one file."""
     if options.file_mode == KEEP:
         options = replace(options, file_mode=f"{entry.mode & 0o7777:04o}")
     location = f"salt://{entry.path}"
     return managed_order(context, str(path), _file_options(options, location, env))
 
 
-def member_orders(context: Context, name: str, source: Any, **options: Any) -> Iterator[Order]:
-    """Yield what a recurse with these arguments would do with each file; nothing is done.
+def member_orders(
+    context: Context, name: str, source: Any, **options: Any
+) -> Iterator[ManagedFile]:
+    """Yield the settings for each file of a recurse with these arguments; change nothing.
 
     Raises:
-        CommandExecutionError: the source is not there.
-        UsageError: an argument makes no sense.
+        CommandExecutionError: the source does not exist.
+        UsageError: an argument is invalid.
     """
     chosen, _ = split(RecurseOptions, options)
     env = chosen.saltenv or context.saltenv
@@ -237,7 +239,7 @@ def member_orders(context: Context, name: str, source: Any, **options: Any) -> I
 
 
 def _clean(context: Context, path: Path, options: RecurseOptions, tally: _Tally) -> None:
-    """Remove what is neither of the source nor of a required state."""
+    """Remove files that belong neither to the source nor to a required state."""
     own = {"state": "file", "fun": "recurse", "name": str(path)}
     chosen = _folder_options(options, clean=True)
     order = folder_order(context, str(path), chosen, [own, *options.required])
@@ -252,7 +254,7 @@ def _clean(context: Context, path: Path, options: RecurseOptions, tally: _Tally)
 def _members(
     context: Context, places: Sequence[_Place], options: RecurseOptions
 ) -> Dict[str, Tuple[FileEntry, str]]:
-    """Return (file, environment) by relative path; of merged sources the first has it."""
+    """Return (file, environment) by relative path; the first merged source wins."""
     members: Dict[str, Tuple[FileEntry, str]] = {}
     for place in places:
         for entry in context.files.entries(place.env, place.below):
@@ -262,13 +264,13 @@ def _members(
     return members
 
 
-#: Relative path, file, environment.
+#: (relative path, file, environment).
 _Member = Tuple[str, FileEntry, str]
-_Ordered = Tuple[FileEntry, Order]
+_Ordered = Tuple[FileEntry, ManagedFile]
 
 
 def _groups(members: Mapping[str, Tuple[FileEntry, str]]) -> Iterator[List[_Member]]:
-    """Yield the members in order, as many at once as are staged together."""
+    """Yield the members in order, in groups that are staged together."""
     group: List[_Member] = []
     size = 0
     for relative, (entry, env) in sorted(members.items()):
@@ -300,16 +302,16 @@ def _run_group(
 def _with_contents(
     context: Context, orders: Sequence[_Ordered], options: RecurseOptions
 ) -> List[_Ordered]:
-    """Return the orders, those of small files with their contents.
+    """Return the orders; those of small files contain their contents.
 
-    They come all at once: one by one, each would wait for the way to the master and back. What a
-    file has already does not come.
+    One request fetches all contents; single requests would cost one round trip each. Contents of
+    unchanged files are not fetched.
     """
     known: Dict[Path, bytes] = {}
     absent: Dict[str, List[_Ordered]] = {}
     for entry, order in orders:
         if options.template:
-            # What is rendered may be read by name, too.
+            # A rendered file may also be read by name.
             absent.setdefault(str(order.options.saltenv), []).append((entry, order))
         elif entry.size <= FILE_BYTES and not _is_kept_link(entry, options):
             there = _read(order.path) if order.path.is_file() else None
@@ -329,7 +331,7 @@ def _with_contents(
 
 
 def _read(path: Path) -> Optional[bytes]:
-    """Return what a file has; None where it can't be read, which its own turn will tell."""
+    """Return a file's content; None if it can't be read, which its own step reports."""
     try:
         return content.read(path)
     except CommandExecutionError:
@@ -337,7 +339,7 @@ def _read(path: Path) -> Optional[bytes]:
 
 
 def _new_files(orders: Sequence[_Ordered]) -> Iterator[Tuple[Path, bytes, Optional[str]]]:
-    """Yield path, content and mode of the files that are not there yet."""
+    """Yield path, content and mode of the files that do not exist yet."""
     for _, order in orders:
         if order.known is not None and not order.path.exists():
             yield order.path, order.known, order.wanted.mode
@@ -362,12 +364,12 @@ def _run(
 
 @state(wants=(REQUIRED,))
 def recurse(context: Context, /, name: str, source: Any, **options: Any) -> StateResult:
-    """Bring a folder of the file server, with all that lies in it, to *name*.
+    """Copy a folder of the file server with its contents to *name*.
 
     Args:
         context: the call's context.
         name: absolute path.
-        source: salt://FOLDER, or a list of which the first that is there counts.
+        source: salt://FOLDER, or a list from which the first existing one is used.
         options: user, group, dir_mode, file_mode ("keep" too), template, context, defaults,
             include_pat, exclude_pat, include_empty, maxdepth, clean, keep_symlinks, merge, … as in
             Salt.

@@ -1,4 +1,4 @@
-"""file.retention_schedule: which backups of a folder stay."""
+"""file.retention_schedule: remove old backups of a folder by rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.states.answers import done, failed, would
 
 Period = Tuple[int, ...]
 
-#: Rule -> the period that a time belongs to.
+#: By rule: function from a time to its period.
 _PERIODS: Dict[str, Callable[[datetime], Period]] = {
     "first_of_hour": lambda when: (when.year, when.month, when.day, when.hour),
     "first_of_day": lambda when: (when.year, when.month, when.day),
@@ -29,31 +29,31 @@ _RULES = ("most_recent", *_PERIODS)
 
 
 def _limit(rule: str, count: Any) -> Optional[int]:
-    """Return how many a rule keeps; None for all.
+    """Return how many backups a rule keeps; None for all.
 
     Raises:
-        UsageError: no rule is called so, or it is no number.
+        UsageError: the rule is unknown, or its value is no number.
     """
     if rule not in _RULES:
         raise UsageError(unknown("rule", rule, _RULES))
     if count == "all":
         return None
     try:
-        # Salt keeps one week more than it is asked to.
+        # As in Salt, one week more than given is kept.
         return int(count) + (rule == "first_of_week")
     except (TypeError, ValueError):
         raise UsageError(f"{rule}: {count!r} is neither a number nor 'all'") from None
 
 
 def retained(times: Mapping[str, datetime], rules: Mapping[str, Any]) -> Set[str]:
-    """Return the names that stay: of each rule the newest periods, of each period the first.
+    """Return the names to keep: each rule keeps the first backup of its newest periods.
 
     Args:
         times: when each backup was made.
         rules: number or "all" by rule.
 
     Raises:
-        UsageError: a rule is not known or malformed.
+        UsageError: a rule is unknown or malformed.
     """
     kept: Set[str] = set()
     newest = sorted(times, key=lambda name: times[name], reverse=True)
@@ -70,7 +70,7 @@ def retained(times: Mapping[str, datetime], rules: Mapping[str, Any]) -> Set[str
 
 
 def _times(folder: Path, pattern: Optional[str]) -> Tuple[Dict[str, datetime], List[str]]:
-    """Return the time of each backup, told by its name or by its last change; and other names."""
+    """Return the time of each backup, from its name or last change, and the other names."""
     found: Dict[str, datetime] = {}
     ignored = [".", ".."]
     for path in folder.iterdir():
@@ -93,16 +93,16 @@ def retention_schedule(
     strptime_format: Optional[str] = None,
     timezone: Optional[str] = None,
 ) -> StateResult:
-    """Remove the backups of a folder that no rule keeps.
+    """Remove backups of a folder that no rule keeps.
 
     Args:
         context: of the run.
         name: the folder.
         retain: how many to keep ("all": no limit) of most_recent, first_of_hour, first_of_day,
             first_of_week, first_of_month, first_of_year.
-        strptime_format: of names that tell the time; other names are left alone. Without it the
+        strptime_format: format of the time in names; other names are ignored. Without it, the
             time of the last change counts.
-        timezone: accepted; times are this host's.
+        timezone: accepted without effect; times are local times of this host.
     """
     folder = Path(str(name)).expanduser()
     if not str(name).strip():

@@ -1,4 +1,4 @@
-"""file.serialize: data written as YAML, JSON, INI, TOML or Python."""
+"""file.serialize: write data as YAML, JSON, INI, TOML or Python."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SerializeOptions:
 
 
 def _plain(value: Any) -> Any:
-    """Return *value* built of plain dicts, lists and scalars, which every serializer knows."""
+    """Return *value* as plain dicts, lists and scalars, which every serializer supports."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
 
 
 def differences(old: Any, new: Any) -> Dict[str, Any]:
-    """Return what changed between two mappings: {key: {"old", "new"}}, nested."""
+    """Return the nested differences between two mappings: {key: {"old": …, "new": …}}."""
     found: Dict[str, Any] = {}
     for key in sorted({*old, *new}, key=str):
         left, right = old.get(key, _NULL), new.get(key, _NULL)
@@ -97,7 +97,7 @@ def _format(options: SerializeOptions) -> str:
 
 
 def _existing(path: Path, kind: str, options: SerializeOptions) -> Any:
-    """Return the data of the file that is there, or None where it is empty or missing."""
+    """Return the data of the existing file; None if it is empty or missing."""
     if not path.is_file():
         return None
     if kind not in LOAD:
@@ -114,7 +114,7 @@ def _existing(path: Path, kind: str, options: SerializeOptions) -> Any:
 def _prepared(
     context: Context, name: str, options: SerializeOptions
 ) -> Tuple[str, Optional[Dict[str, Any]]]:
-    """Return the text to write and, when merged with what is there, the difference."""
+    """Return the text to write and, after a merge with existing data, the difference."""
     kind, data = _format(options), _dataset(context, options)
     diff = None
     if truth(options.merge_if_exists):
@@ -126,14 +126,14 @@ def _prepared(
         text = DUMP[kind](data, mapped(options.serializer_opts))
     except (TypeError, ValueError, AttributeError) as problem:
         raise UsageError(f"the data can't be written as {kind}: {problem}") from problem
-    # YAML ends a lone scalar so; Salt does not.
+    # PyYAML appends this to a single scalar; Salt's output does not have it.
     text = text[: -len("...\n")] if text.endswith("\n...\n") else text
     return (text if text.endswith("\n") and kind != "configparser" else text + "\n"), diff
 
 
 @state(wants=("check_cmd",))
 def serialize(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Make *name* a file that holds data in a serialized form.
+    """Write serialized data to the file *name*.
 
     Args:
         context: the call's context.

@@ -1,4 +1,4 @@
-"""file.symlink: a link and where it leads."""
+"""file.symlink: a symbolic link and its target."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class LinkOptions:
     atomic: bool = False
 
     def owner(self) -> Wanted:
-        """Return whose the link should be."""
+        """Return the wanted owner of the link."""
         return Wanted(self.user, self.group or attributes.primary_group(self.user))
 
     def missing(self) -> str:
-        """Return a sentence that names the user or group that does not exist, or ""."""
+        """Return an error that names a missing user or group, or ""."""
         problem = attributes.missing_account(Wanted(self.user, self.group))
         return problem.strip().replace("is not available", "does not exist")
 
@@ -48,7 +48,7 @@ def _owner(path: Path) -> str:
 
 
 def _planned(link: Path, target: str, options: LinkOptions) -> StateResult:
-    """Return what would be done, in test mode."""
+    """Return the result of test mode."""
     name = str(link)
     if not os.path.lexists(link):
         comment = f"Symlink {name} to {target} is set for creation"
@@ -84,7 +84,7 @@ def _planned(link: Path, target: str, options: LinkOptions) -> StateResult:
 
 
 def _clear_way(link: Path, target: str, options: LinkOptions) -> str:
-    """Move or remove what stands where the link should be; return why that can't be, or ""."""
+    """Move or remove a file in the place of the link; return an error, or ""."""
     if link.is_symlink() or not link.exists():
         return ""
     if options.backupname:
@@ -127,7 +127,7 @@ def _made(link: Path, target: str, options: LinkOptions) -> StateResult:
 
 
 def manage_link(context: Context, link: Path, target: str, options: LinkOptions) -> StateResult:
-    """Make *link* lead to *target*, or in test mode say what would be done."""
+    """Make *link* point to *target*; in test mode only report the change."""
     keep(context, link)
     refused = options.missing()
     if refused:
@@ -142,14 +142,14 @@ def manage_link(context: Context, link: Path, target: str, options: LinkOptions)
 
 @state()
 def symlink(context: Context, /, name: str, target: str, **options: Any) -> StateResult:
-    """Make *name* a symbolic link to *target*; a link that leads elsewhere is changed.
+    """Make *name* a symbolic link to *target*; change the target of an existing link.
 
     Args:
         context: the call's context.
         name: absolute path of the link.
         target: text of the link.
-        options: force (in place of a file or folder), backupname, makedirs, user, group
-            (the user's own when not given), mode (of folders that are made).
+        options: force (replace a file or folder), backupname, makedirs, user, group (default: the
+            user's own), mode (of created folders).
     """
     chosen, _ = split(LinkOptions, options)
     try:

@@ -1,4 +1,4 @@
-"""Texts that file.append, file.prepend and file.blockreplace take from `source` and `sources`."""
+"""Texts of `source` and `sources` for file.append, file.prepend and file.blockreplace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def source_texts(context: Context, name: str, options: Mapping[str, Any]) -> Lis
 
     Raises:
         UsageError: source and sources, or both kinds of hashes, are given.
-        CommandExecutionError: a source can't be had.
+        CommandExecutionError: a source can't be fetched.
         RenderError: a template fails.
     """
     for one, many in (("source", "sources"), ("source_hash", "source_hashes")):

@@ -1,4 +1,4 @@
-"""file.tidied: old or large files that go."""
+"""file.tidied: remove old or large files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TidyOptions:
 def tidied(context: Context, /, name: str, **options: Any) -> StateResult:
     """Remove old or large files below a folder.
 
-    A limit of 0 counts as not given; without any limit every file that matches goes.
+    A limit of 0 counts as not given; without a limit every matching file is removed.
 
     Args:
         context: of the run.
@@ -82,7 +82,7 @@ def _size_of(value: Any) -> float:
 
 
 def _doomed(folder: Path, options: TidyOptions) -> Iterator[Path]:
-    """Yield what has to go, members before their folder, which is then empty."""
+    """Yield the paths to remove, members before their folder."""
     wanted = [compiled(str(each)) for each in listed(options.matches)] or [compiled(".*")]
     kept = [compiled(str(each)) for each in listed(options.exclude)]
     now = time.time()

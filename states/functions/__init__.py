@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Dict
 
-#: Execution modules of this room by the part of the name before the dot.
+#: Execution modules of this package by the part of the name before the dot.
 INDEX: Dict[str, str] = {"state": "catena.states.functions.state"}

@@ -1,6 +1,6 @@
-"""state.disable and its relatives: SLS files, or the highstate, that are not to run here.
+"""state.disable and related functions: SLS files, or the highstate, that must not run here.
 
-They are kept in the grain `state_runs_disabled`, where Salt keeps them.
+As in Salt, the grain `state_runs_disabled` stores them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from catena.core.context import Context
 from catena.core.plugins import function
 from catena.states.compiler.api import sls_list
 
-#: What stands for the highstate among the names.
+#: The name that means the highstate.
 HIGHSTATE = "highstate"
 _GRAIN = "state_runs_disabled"
 
 
 def refusals(context: Context, mods: Union[str, Sequence[str]]) -> List[str]:
-    """Return one text for each of *mods* that is disabled."""
+    """Return one error per disabled name in *mods*."""
     known = list_disabled(context)
     return [
         f'The state file "{name}" is currently disabled, to re-enable, run state.enable {name}.'
@@ -28,18 +28,18 @@ def refusals(context: Context, mods: Union[str, Sequence[str]]) -> List[str]:
 
 @function(reads=True)
 def list_disabled(context: Context) -> List[str]:
-    """Return what state.disable has disabled."""
+    """Return the names that state.disable has disabled."""
     kept = context.grains.get(_GRAIN)
     return [str(name) for name in kept] if isinstance(kept, (list, tuple)) else []
 
 
 @function()
 def disable(context: Context, states: Union[str, Sequence[str]]) -> Dict[str, Any]:
-    """Let SLS files (or `highstate`) not run until state.enable.
+    """Disable SLS files (or `highstate`) until state.enable.
 
     Args:
         context: the call's context.
-        states: names as state.apply is given them; a disabled name does not cover others.
+        states: names as for state.apply; a name disables only itself.
 
     Returns:
         {"res": True, "msg": a line for each}.
@@ -53,7 +53,7 @@ def disable(context: Context, states: Union[str, Sequence[str]]) -> Dict[str, An
 
 @function()
 def enable(context: Context, states: Union[str, Sequence[str]]) -> Dict[str, Any]:
-    """Let SLS files (or `highstate`) run again; as state.disable."""
+    """Enable SLS files (or `highstate`) again; arguments as in state.disable."""
     kept, lines = list_disabled(context), []
     for name in sls_list(states):
         lines.append(f"Info: {name} state {'' if name in kept else 'already '}enabled.")

@@ -1,4 +1,4 @@
-"""What state.* functions accept beside the SLS names, and the context that a run gets by it."""
+"""Options of state.* functions, and the context of a run that follows from them."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ _OFF = ("false", "no", "off", "0", "none", "")
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """Named arguments of state.apply and its relatives, under Salt's names."""
+class StateOptions:
+    """Named arguments of state.apply and related functions, with Salt's names."""
 
-    #: Change nothing, say what would change.
+    #: Test mode: report what would change.
     test: Optional[bool] = None
-    #: Values laid over the pillar of this run.
+    #: Values that override the pillar of this run.
     pillar: Optional[Mapping[str, Any]] = None
     saltenv: str = ""
     pillarenv: str = ""
-    #: SLS names to leave out, and ids.
+    #: SLS names and ids to exclude.
     exclude: tuple[str, ...] = ()
     exclude_ids: tuple[str, ...] = ()
-    #: SLS names that alone run, of those that top files assign.
+    #: Run only these of the SLS names that top files assign.
     whitelist: tuple[str, ...] = ()
-    #: Kinds of custom files to fetch first: all, or "modules,states".
+    #: Kinds of custom files to fetch first: "all", or a list such as "modules,states".
     sync_mods: tuple[str, ...] = ()
-    #: Run although pillar files have errors; with what of the pillar could be compiled.
+    #: Run despite errors in pillar files, with the part of the pillar that could be compiled.
     force: bool = False
-    #: Accepted for the sake of scripts: every state run waits in a visible queue anyway.
+    #: Accepted without effect: every state run is queued anyway.
     queue: Any = None
     concurrent: Any = None
-    #: Free data for events; not looked at.
+    #: Data for events; ignored.
     metadata: Any = None
-    #: Call no state function: what would run, in which order.
+    #: Call no state function; return the states that would run, in order.
     mock: bool = False
-    #: A configuration file whose settings are laid over the minion's for this run.
+    #: A configuration file whose settings override the minion's for this run.
     localconfig: str = ""
-    #: Accepted: every step is told to the master anyway.
+    #: Accepted without effect: the minion reports every step anyway.
     state_events: Any = None
-    #: Accepted: jobs of a chain carry its number themselves.
+    #: Accepted without effect: jobs of a chain contain the chain's number.
     orchestration_jid: Any = None
 
 
-def run_options(given: Mapping[str, Any]) -> RunOptions:
-    """Return *given* checked; Salt's internal `__pub_*` arguments are passed over.
+def run_options(given: Mapping[str, Any]) -> StateOptions:
+    """Return *given* as checked options; ignore Salt's internal `__pub_*` arguments.
 
     Raises:
-        UsageError: an argument that state runs don't know, or a pillar that is no mapping.
+        UsageError: an argument is unknown, or the pillar is no mapping.
     """
-    known = {one.name for one in fields(RunOptions)} - {"exclude_ids"}
+    known = {one.name for one in fields(StateOptions)} - {"exclude_ids"}
     values: Dict[str, Any] = {}
     for key, value in given.items():
         if key.startswith("__"):
@@ -74,11 +74,11 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
             values[key] = _names(values[key])
     for key in ("saltenv", "pillarenv", "localconfig"):
         values[key] = str(values.get(key, ""))
-    return RunOptions(**values)
+    return StateOptions(**values)
 
 
 def _truth(key: str, word: str) -> bool:
-    """Return whether *word* switches something on; `test=ture` must not change a host."""
+    """Return *word* as a boolean; a typo such as `test=ture` must not change a host."""
     if word not in (*_ON, *_OFF):
         raise UsageError(f"{key} is true or false, not {word!r}")
     return word in _ON
@@ -104,12 +104,12 @@ def _name(entry: Any) -> str:
     return str(entry.get("sls", "")) if isinstance(entry, Mapping) else str(entry)
 
 
-def run_context(context: Context, options: RunOptions) -> Context:
-    """Return the context of a run; one inside a run in test mode stays in it.
+def run_context(context: Context, options: StateOptions) -> Context:
+    """Return the context of a run; a run nested in one in test mode stays in test mode.
 
     Raises:
         CatenaError: the pillar can't be compiled.
-        NotAllowedError: another saltenv than the locked one.
+        NotAllowedError: the saltenv is not the locked one.
     """
     changes: Dict[str, Any] = {"in_run": True}
     opts: Dict[str, Any] = _laid_over(options)
@@ -134,11 +134,11 @@ def run_context(context: Context, options: RunOptions) -> Context:
     return context.with_(**changes)
 
 
-def _laid_over(options: RunOptions) -> Dict[str, Any]:
-    """Return the settings that `localconfig` and `mock` bring."""
+def _laid_over(options: StateOptions) -> Dict[str, Any]:
+    """Return the settings of `localconfig` and `mock`."""
     found: Dict[str, Any] = {"mock": True} if options.mock else {}
     if options.localconfig:
-        # Reading YAML needs third-party packages, which hosts reached over SSH may lack.
+        # Imported here: YAML needs third-party packages, which hosts over SSH may lack.
         from catena.renderers.config_files import read
 
         found.update(read(options.localconfig))
@@ -156,7 +156,7 @@ def _pillar(
 def _forced(
     context: Context, override: Optional[Mapping[str, Any]], pillarenv: str
 ) -> Dict[str, Any]:
-    """Return the pillar, with the texts of its faults below `_errors`."""
+    """Return the pillar, with its errors in the key `_errors`."""
     try:
         return _pillar(context, override, pillarenv)
     except PillarError as error:
@@ -164,13 +164,13 @@ def _forced(
 
 
 def synced(context: Context, kinds: Sequence[str]) -> List[str]:
-    """Fetch custom files of *kinds* ("all": those that state runs use); return what changed."""
+    """Fetch custom files of *kinds* ("all": those of state runs); return the changed files."""
     wanted = ("modules", "states", "grains", "renderers", "utils") if "all" in kinds else kinds
     changed = [name for kind in wanted for name in context.host.sync(kind, context.saltenv)]
     if changed:
         context.forget_plugins()
     if any(name.startswith("grains.") for name in changed) and isinstance(context.grains, dict):
-        # The run that brought them sees them, as in Salt.
+        # As in Salt, the run that fetched new grains uses them.
         fresh = context.host.collect_grains()
         context.grains.clear()
         context.grains.update(fresh)

@@ -1,4 +1,4 @@
-"""state.pkg: a run that was compiled elsewhere, as the tarball in which Salt's SSH ships it."""
+"""state.pkg: run a tarball of compiled states, in the format of salt-ssh."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def pkg(
     """Run the low chunks of a tarball: lowstate.json, with pillar.json beside it.
 
     Args:
-        context: of the job; its file roots serve what the states read.
-        pkg_path: the tarball, on this host.
-        pkg_sum: its hash; nothing is unpacked unless it is right.
+        context: of the job; its file roots serve the files of the states.
+        pkg_path: path of the tarball on this host.
+        pkg_sum: its hash, which is checked before unpacking.
         hash_type: of the hash, such as sha256.
-        test: change nothing, say what would change.
+        test: change nothing; report what would change.
 
     Returns:
-        Rows as of state.apply; {} when the tarball is not there or has another hash.
+        Rows as of state.apply; {} if the tarball is missing or has another hash.
 
     Raises:
         UsageError: the tarball holds no low chunks.
     """
-    # Imported here: what unpacks is a tenth of what all the other functions of states need.
+    # Imported here: only this function needs these modules, and they are large.
     import tempfile
 
     from catena.modules.shared.unpack import Archive, extract

@@ -1,4 +1,4 @@
-"""state.pause and its relatives: a running state run waits before a state, or ends there."""
+"""state.pause and related functions: pause or end a running state run before a state."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _running(context: Context) -> List[str]:
 
 
 def _known(context: Context, jid: Any) -> str:
-    """Return the id of a state run that is going on.
+    """Return the job id of a running state run.
 
     Raises:
-        NotFoundError: there is none of that id.
+        NotFoundError: no run has that id.
     """
     if str(jid) not in _running(context):
         raise NotFoundError(f"no state run with the id {jid} is going on here")
@@ -44,16 +44,16 @@ def _set(context: Context, jid: Any, state_id: Optional[str], pause: Optional[Pa
 def pause(
     context: Context, jid: Any, state_id: Optional[str] = None, duration: Any = None
 ) -> None:
-    """Let a running state run wait.
+    """Pause a running state run before a state.
 
     Args:
         context: the call's context.
         jid: the run's job id.
-        state_id: before this id; before its next state when there is none.
-        duration: seconds after which it goes on; until state.resume when there are none.
+        state_id: pause before this id; default: before the next state.
+        duration: seconds after which the run continues; default: until state.resume.
 
     Raises:
-        NotFoundError: no such run is going on here.
+        NotFoundError: no such run is active here.
     """
     until = time.time() + float(duration) if duration else None
     _set(context, jid, state_id, Pause(until))
@@ -61,19 +61,19 @@ def pause(
 
 @function()
 def resume(context: Context, jid: Any, state_id: Optional[str] = None) -> None:
-    """Let a run go on that state.pause holds (everywhere, or before one id)."""
+    """Resume a paused run, everywhere or before one id."""
     _set(context, jid, state_id, None)
 
 
 @function()
 def soft_kill(context: Context, jid: Any, state_id: Optional[str] = None) -> None:
-    """End a running state run before its next state, or before an id; what runs is not hurt."""
+    """End a state run before its next state, or before an id; the current state finishes."""
     _set(context, jid, state_id, Pause(kill=True))
 
 
 @function(reads=True)
 def get_pauses(context: Context, jid: Any = None) -> Dict[str, Any]:
-    """Return the pauses of the runs that are going on: {jid: {id: {duration, kill}}}."""
+    """Return the pauses of active runs: {jid: {id: {duration, kill}}}."""
     jids = [str(jid)] if jid else _running(context)
     found: Dict[str, Any] = {}
     for one in jids:

@@ -1,4 +1,4 @@
-"""state.request and its relatives: a run that was tried in test mode and waits for a go-ahead."""
+"""state.request and related functions: a run that waits for confirmation after a test run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _write(context: Context, kept: Mapping[str, Any]) -> None:
 
 
 def _alone(context: Context) -> ContextManager[None]:
-    """Keep other jobs away from the requests while they are read, changed and written."""
+    """Lock the requests against other jobs while they are read, changed and written."""
     path = _path(context)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return alone(path.with_suffix(".lock"))
@@ -43,12 +43,12 @@ def _alone(context: Context) -> ContextManager[None]:
 
 @function(queued=True, out="highstate", fails="states")
 def request(context: Context, /, mods: Any = None, name: str = "default", **options: Any) -> Any:
-    """Try states in test mode, and keep the wish to run them for state.run_request.
+    """Run states in test mode, and store the request for state.run_request.
 
     Args:
         context: of the job.
         mods: as for state.apply.
-        name: of the request; an earlier one of that name is replaced.
+        name: of the request; it replaces an earlier one with that name.
         options: as for state.apply.
     """
     own = {key: value for key, value in options.items() if not key.startswith("__")}
@@ -62,7 +62,7 @@ def request(context: Context, /, mods: Any = None, name: str = "default", **opti
 
 @function(reads=True)
 def check_request(context: Context, name: Optional[str] = None) -> Dict[str, Any]:
-    """Return the requests that wait, by name, with what their test runs said; or one of them.
+    """Return the stored requests by name, with the results of their test runs; or one of them.
 
     Raises:
         NotFoundError: no request has that name.
@@ -77,7 +77,7 @@ def check_request(context: Context, name: Optional[str] = None) -> Dict[str, Any
 
 @function()
 def clear_request(context: Context, name: Optional[str] = None) -> bool:
-    """Forget a request, or all of them; True."""
+    """Delete a request, or all of them; return True."""
     with _alone(context):
         kept = _read(context) if name else {}
         kept.pop(str(name), None)
@@ -87,19 +87,19 @@ def clear_request(context: Context, name: Optional[str] = None) -> bool:
 
 @function(queued=True, out="highstate", fails="states")
 def run_request(context: Context, /, name: str = "default", **options: Any) -> Any:
-    """Run what was requested, and forget the request; {} when there is none.
+    """Run a stored request and delete it; return {} if there is none.
 
     Args:
         context: of the job.
         name: of the request.
-        options: as for state.apply; they win over those of the request.
+        options: as for state.apply; they override those of the request.
     """
     with _alone(context):
         kept = _read(context)
         if name not in kept:
             return {}
         wish = kept.pop(name)
-        # A wish is granted once, whatever it comes to.
+        # A request runs once, whatever the result.
         _write(context, kept)
     own = {key: value for key, value in options.items() if not key.startswith("__")}
     given = {key: value for key, value in wish["kwargs"].items() if key != "test"}

@@ -1,7 +1,7 @@
-"""state.*: run states, and look at what would run.
+"""state.*: run states, and show what would run.
 
-Each function that runs states returns Salt's dict of rows; where something is wrong before
-anything ran, a list of texts, one per fault.
+Each function that runs states returns Salt's dict of rows, or a list of errors if nothing could
+run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Row
 from catena.states.compiler.run import MockHooks
 from catena.states.compiler.selection import with_needs
 from catena.states.functions.disabled import HIGHSTATE, disable, enable, list_disabled, refusals
-from catena.states.functions.options import RunOptions, run_context, run_options, synced
+from catena.states.functions.options import StateOptions, run_context, run_options, synced
 from catena.states.functions.package import pkg
 from catena.states.functions.pauses import get_pauses, pause, resume, soft_kill
 from catena.states.functions.requests import check_request, clear_request, request, run_request
 
-#: Functions of the same family that live in rooms of their own.
+#: State functions that other modules of this package define.
 __all__ = [
     "check_request",
     "clear_request",
@@ -46,15 +46,15 @@ __all__ = [
 Mods = Union[str, Sequence[str]]
 #: Exit code of a state run that had nothing to run, as Salt's.
 _NOTHING_RAN = 2
-#: Exit code of a look at states that can't be compiled.
+#: Exit code of a show function whose states can't be compiled.
 _CANT_SHOW = 1
-#: Rows by key, or the faults that kept everything from running.
+#: Rows by key, or the errors that prevented the run.
 Answer = Union[Dict[str, Row], List[str]]
 
 _NO_MATCH = "No Top file or master_tops data matches found: no top file assigns states to"
 
 
-#: Salt's answer of a highstate that state.disable has switched off.
+#: Salt's result of a highstate that state.disable has disabled.
 _DISABLED = {
     "name": "Salt highstate run is disabled. To re-enable, run state.enable highstate",
     "result": "False",
@@ -62,21 +62,21 @@ _DISABLED = {
 }
 
 
-class Faults(List[str]):
+class ShowErrors(List[str]):
     """Why states can't be shown, one text each."""
 
 
-def _prepared(context: Context, options: RunOptions, work: Callable[[Context], Any]) -> Any:
-    """Do *work* in the context of a run; a pillar that can't be compiled is an answer."""
+def _prepared(context: Context, options: StateOptions, work: Callable[[Context], Any]) -> Any:
+    """Call *work* with the context of a run; return the errors of a broken pillar."""
     try:
         inside = run_context(context, options)
     except PillarError as error:
-        return Faults(api.pillar_error_texts(error))
+        return ShowErrors(api.pillar_error_texts(error))
     return work(inside)
 
 
-def _ran(context: Context, options: RunOptions, work: Callable[[Context], Answer]) -> Answer:
-    """Do *work* that runs states; an answer without any row is a failure, as in Salt."""
+def _ran(context: Context, options: StateOptions, work: Callable[[Context], Answer]) -> Answer:
+    """Call *work*, which runs states; as in Salt, a result without rows is a failure."""
     answer: Answer = _prepared(context, options, work)
     if not answer:
         context.scratch["retcode"] = _NOTHING_RAN
@@ -95,12 +95,12 @@ def _run(context: Context, compiled: Compiled) -> Answer:
 
 @function(queued=True, out="highstate", fails="states")
 def apply(context: Context, /, mods: Union[Mods, None] = None, **options: Any) -> Answer:
-    """Run SLS files, or without any the highstate.
+    """Run SLS files; without any, run the highstate.
 
     Args:
         context: of the job.
         mods: dotted names, separated by commas or as a list; globs work.
-        options: test, pillar, saltenv, exclude, sync_mods, force (see RunOptions).
+        options: test, pillar, saltenv, exclude, sync_mods, force (see StateOptions).
     """
     if mods:
         return sls(context, mods, **options)
@@ -129,7 +129,7 @@ def sls(context: Context, /, mods: Mods, **options: Any) -> Answer:
 
 @function(queued=True, out="highstate", fails="states")
 def highstate(context: Context, /, **options: Any) -> Any:
-    """Run what the top files assign to this minion; custom files are fetched first."""
+    """Fetch custom files, then run everything that the top files assign to this minion."""
     chosen = run_options(options)
     if HIGHSTATE in list_disabled(context):
         return dict(_DISABLED)
@@ -137,7 +137,7 @@ def highstate(context: Context, /, **options: Any) -> Any:
     return _ran(context, chosen, lambda inside: _highstate(inside, chosen))
 
 
-def _highstate(context: Context, options: RunOptions) -> Answer:
+def _highstate(context: Context, options: StateOptions) -> Answer:
     compiled = api.compile_highstate(
         context, options.exclude, options.exclude_ids, options.whitelist
     )
@@ -158,7 +158,7 @@ def _highstate(context: Context, options: RunOptions) -> Answer:
 
 @function(queued=True, out="highstate", fails="states")
 def top(context: Context, /, topfn: str, **options: Any) -> Answer:
-    """Run the highstate of another top file than the configured one."""
+    """Run the highstate of a given top file."""
     other = context.with_(opts={**context.opts, "state_top": topfn})
     answer: Answer = highstate(other, **options)
     return answer
@@ -166,7 +166,7 @@ def top(context: Context, /, topfn: str, **options: Any) -> Answer:
 
 @function(queued=True, out="highstate", fails="states")
 def test(context: Context, /, mods: Union[Mods, None] = None, **options: Any) -> Answer:
-    """Say what state.apply with these arguments would change."""
+    """Run state.apply with these arguments in test mode."""
     return apply(context, mods, **{**options, "test": True})
 
 
@@ -178,7 +178,7 @@ def single(context: Context, /, fun: str, name: str, **arguments: Any) -> Answer
         context: of the job.
         fun: "module.function".
         name: the state's name.
-        arguments: the function's; also test, pillar, saltenv and queue for the run.
+        arguments: arguments of the function; test, pillar, saltenv and queue apply to the run.
 
     Raises:
         UsageError: *fun* has no dot.
@@ -203,7 +203,7 @@ def single(context: Context, /, fun: str, name: str, **arguments: Any) -> Answer
 
 
 def _unknown(context: Context, module: str, called: str) -> List[str]:
-    """Return why there is no such state function; [] when there is."""
+    """Return the errors of a missing state function; [] if it exists."""
     callees = Callees(context.states)
     if callees.get(module, called) is not None:
         return []
@@ -217,7 +217,7 @@ _RUN_ARGUMENTS = ("test", "pillar", "saltenv", "pillarenv", "queue", "concurrent
 
 @function(queued=True, out="nested", fails="states")
 def low(context: Context, /, data: Mapping[str, Any], **options: Any) -> Any:
-    """Run one low chunk ({state, fun, name, …}); return its row alone.
+    """Run one low chunk ({state, fun, name, …}); return only its row.
 
     Raises:
         UsageError: *data* is not a mapping.
@@ -237,7 +237,7 @@ def low(context: Context, /, data: Mapping[str, Any], **options: Any) -> Any:
     rows = _ran(context, run_options(options), work)
     if not isinstance(rows, dict):
         return rows
-    # A row alone is no answer of a state run to Salt's judge of exit codes: not a success.
+    # As in Salt, a single row does not count as the result of a successful state run.
     context.scratch["retcode"] = _NOTHING_RAN
     return next(iter(rows.values()))
 
@@ -288,7 +288,7 @@ def template(context: Context, /, tem: str, **options: Any) -> Answer:
 
 @function(queued=True, out="highstate", fails="states")
 def sls_id(context: Context, /, id_: str, mods: Mods, **options: Any) -> Answer:
-    """Run one id of some SLS files, and what it needs.
+    """Run one id of some SLS files and the states that it needs.
 
     Raises:
         NotFoundError: the SLS files have no such id.
@@ -308,22 +308,22 @@ def sls_id(context: Context, /, id_: str, mods: Mods, **options: Any) -> Answer:
 
 
 def _shown(
-    context: Context, options: Mapping[str, Any], work: Callable[[Context], Union[Any, Faults]]
+    context: Context, options: Mapping[str, Any], work: Callable[[Context], Union[Any, ShowErrors]]
 ) -> Any:
-    """Do *work* in the context of a run that is only shown; its faults are the answer.
+    """Call *work* with the context of a run that is only shown; return its errors, if any.
 
-    A broken pillar is one: without its values the states would be others.
+    A broken pillar is an error too, because its values decide about the states.
     """
 
     def checked(inside: Context) -> Any:
-        return Faults(api.pillar_errors(inside)) or work(inside)
+        return ShowErrors(api.pillar_errors(inside)) or work(inside)
 
     return _faults_told(context, _prepared(context, run_options(options), checked))
 
 
 def _faults_told(context: Context, answer: Any) -> Any:
-    """Return *answer*; one of faults makes the job's exit code."""
-    if isinstance(answer, Faults):
+    """Return *answer*; if it is a list of errors, set the job's exit code."""
+    if isinstance(answer, ShowErrors):
         context.scratch["retcode"] = _CANT_SHOW
         return list(answer)
     return answer
@@ -331,47 +331,47 @@ def _faults_told(context: Context, answer: Any) -> Any:
 
 @function(reads=True, out="nested")
 def show_sls(context: Context, /, mods: Mods, **options: Any) -> Any:
-    """Return the high data of SLS files, as written (without extend and `*_in`)."""
+    """Return the high data of SLS files as written, without extend and `*_in`."""
 
     def work(inside: Context) -> Any:
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
-        return Faults(errors or api.high_faults(high)) or high.as_dict()
+        return ShowErrors(errors or api.high_faults(high)) or high.as_dict()
 
     return _shown(context, options, work)
 
 
 @function(reads=True, out="nested")
 def show_low_sls(context: Context, /, mods: Mods, **options: Any) -> Any:
-    """Return the low data of SLS files in the order of a run (without extend and `*_in`)."""
+    """Return the low data of SLS files in run order, without extend and `*_in`."""
 
     def work(inside: Context) -> Any:
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
         if errors:
-            return Faults(errors)
+            return ShowErrors(errors)
         shown, errors = api.shown_low(inside, high)
-        return Faults(errors) or shown
+        return ShowErrors(errors) or shown
 
     return _shown(context, options, work)
 
 
 @function(reads=True, out="nested")
 def show_highstate(context: Context, /, **options: Any) -> Any:
-    """Return the high data of the highstate, as written (without extend and `*_in`)."""
+    """Return the high data of the highstate as written, without extend and `*_in`."""
 
     def work(inside: Context) -> Any:
         high, errors = api.render_highstate(inside)
-        return Faults(errors) or high.as_dict()
+        return ShowErrors(errors) or high.as_dict()
 
     return _shown(context, options, work)
 
 
 @function(reads=True, out="nested")
 def show_lowstate(context: Context, /, **options: Any) -> Any:
-    """Return the low data of the highstate, in the order of a run."""
+    """Return the low data of the highstate in run order."""
 
     def work(inside: Context) -> Any:
         chunks, errors = api.shown_lowstate(inside)
-        return Faults(errors) or chunks
+        return ShowErrors(errors) or chunks
 
     return _shown(context, options, work)
 
@@ -384,7 +384,7 @@ def show_top(context: Context, /, **options: Any) -> Any:
         try:
             return api.compile_top(inside)
         except api.TopError as error:
-            return Faults([str(error)])
+            return ShowErrors([str(error)])
 
     return _shown(context, options, work)
 
@@ -395,14 +395,14 @@ def show_states(context: Context, /, **options: Any) -> Any:
 
     Args:
         context: of the job.
-        options: sorted (True): by the `order` of their states, else as they run.
+        options: sorted (default True): sort by the `order` of their states, else in run order.
     """
     by_order = truth(options.pop("sorted", True))
 
     def work(inside: Context) -> Any:
         compiled = api.compile_highstate(inside)
         if compiled.errors:
-            return Faults(compiled.errors)
+            return ShowErrors(compiled.errors)
         lows = list(compiled.low)
         if by_order:
             lows.sort(key=lambda low: low.order)
@@ -413,16 +413,16 @@ def show_states(context: Context, /, **options: Any) -> Any:
 
 @function(reads=True, out="nested")
 def show_state_usage(context: Context, /, **options: Any) -> Any:
-    """Return by environment which SLS files the top files name and which nobody names."""
+    """Return by environment which SLS files the top files use and which are unused."""
 
     def work(inside: Context) -> Any:
         try:
             tops = api.compile_top(inside)
         except api.TopError as error:
-            return Faults([str(error)])
+            return ShowErrors([str(error)])
         return {env: _usage(inside, env, set(names)) for env, names in tops.items()}
 
-    # As in Salt: which files are named is told of a host with a broken pillar too.
+    # As in Salt, a broken pillar does not prevent this answer.
     return _faults_told(context, _prepared(context, run_options(options), work))
 
 
@@ -440,11 +440,11 @@ def _usage(context: Context, env: str, named: Set[str]) -> Dict[str, Any]:
 
 @function(reads=True)
 def running(context: Context, concurrent: bool = False) -> List[str]:
-    """Return a sentence for each other state run of this minion that is going on.
+    """Return one sentence per other active state run of this minion.
 
     Args:
         context: of the job.
-        concurrent: accepted: state runs never run beside each other here.
+        concurrent: accepted without effect: state runs never overlap here.
     """
     own = context.job.jid if context.job else ""
     return [
@@ -456,7 +456,7 @@ def running(context: Context, concurrent: bool = False) -> List[str]:
 
 
 def _moment(jid: str) -> str:
-    """Return when a job id was given, in words; the id itself where it is none of time."""
+    """Return the time of a job id as text; the id itself if it contains no time."""
     try:
         return datetime.strptime(jid, "%Y%m%d%H%M%S%f").strftime("%Y, %b %d %H:%M:%S.%f")
     except ValueError:
@@ -465,9 +465,9 @@ def _moment(jid: str) -> str:
 
 @function(reads=True, fails="bool")
 def sls_exists(context: Context, /, mods: Mods, saltenv: str = "", **options: Any) -> Any:
-    """Return whether all these SLS files, and what they include, are there and can be read.
+    """Return whether all these SLS files and their includes exist and can be rendered.
 
-    The answer of a host with a broken pillar is what is wrong with that.
+    If the pillar is broken, return its errors instead.
     """
 
     def work(inside: Context) -> bool:
@@ -485,6 +485,6 @@ def id_exists(context: Context, /, ids: Mods, mods: Mods, **options: Any) -> Any
     def work(inside: Context) -> Any:
         wanted = set(api.sls_list(ids))
         high, errors = api.render_high(inside, {inside.saltenv: api.sls_list(mods)})
-        return Faults(errors) or wanted <= {one.id for one in high.states}
+        return ShowErrors(errors) or wanted <= {one.id for one in high.states}
 
     return _shown(context, options, work)

@@ -1,4 +1,4 @@
-"""One checkout of one repository: what is there, what should be, and the steps between."""
+"""One checkout of a repository: its current state, the goal, and the git commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GitOptions:
     force_checkout: bool = False
     force_clone: bool = False
     force_fetch: bool = False
-    #: True, or "remote-changes": only where the remote moved.
+    #: True, or "remote-changes": only if the remote has new commits.
     force_reset: Any = False
     submodules: bool = False
     bare: bool = False
@@ -56,26 +56,26 @@ class GitOptions:
     output_encoding: Optional[str] = None
 
     def account(self) -> Account:
-        """Return who runs git, and how it shows itself."""
+        """Return the user that runs git, and the credentials."""
         return Account(self.user, self.password, self.identity, self.https_user, self.https_pass)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What the checkout should be."""
+    """The wanted revision of the checkout."""
 
     url: str
     rev: str
     commit: str
-    #: The rev is a branch of the remote.
+    #: The revision is a branch of the remote.
     is_branch: bool
 
 
 def goal_of(context: Context, url: str, options: GitOptions) -> Goal:
-    """Return what *rev* means at the remote.
+    """Resolve *rev* at the remote.
 
     Raises:
-        CommandExecutionError: it can't be reached, or has no such revision.
+        CommandExecutionError: the remote can't be reached or has no such revision.
     """
     rev = str(options.rev or "HEAD")
     refs = remote_refs(context, url, options.account())
@@ -97,7 +97,7 @@ class Checkout:
     Args:
         context: of the run.
         target: the folder.
-        options: the state's.
+        options: arguments of the state.
     """
 
     def __init__(self, context: Context, target: Path, options: GitOptions) -> None:
@@ -116,13 +116,13 @@ class Checkout:
         return (self.target / marker).exists()
 
     def occupied(self) -> bool:
-        """Return whether something that is no repository stands in the way of a clone."""
+        """Return whether the folder has contents that are no repository and block a clone."""
         if self.target.is_dir():
             return any(self.target.iterdir())
         return self.target.exists() or self.target.is_symlink()
 
     def make_way(self, test: bool) -> str:
-        """Return why nothing can be cloned here, or ""; with force_clone clear the folder."""
+        """Empty the folder if force_clone is set; return why a clone is impossible, or ""."""
         if not self.occupied():
             return ""
         if not truth(self._options.force_clone):
@@ -136,7 +136,7 @@ class Checkout:
         return ""
 
     def clone(self, goal: Goal) -> None:
-        """Clone the repository and check out what is wanted."""
+        """Clone the repository and check out the goal."""
         options = self._options
         words = ["clone"]
         if truth(options.mirror):
@@ -177,38 +177,38 @@ class Checkout:
             try_git(self._context, words, str(self.target), account)
 
     def update_submodules(self) -> None:
-        """Bring the submodules along where the state asks for it."""
+        """Update the submodules if the state asks for it."""
         if truth(self._options.submodules):
             self.git("submodule", "update", "--init", "--recursive")
 
     def commit(self, rev: str = "HEAD") -> str:
-        """Return the commit of a revision here, or ""."""
+        """Return the commit of a local revision, or ""."""
         return local_commit(self._context, str(self.target), rev, self._options.account())
 
     def branch(self) -> str:
-        """Return the branch that is checked out, or "" when none is."""
+        """Return the current branch, or "" if HEAD is detached."""
         words = ["symbolic-ref", "--quiet", "--short", "HEAD"]
         ran = try_git(self._context, words, str(self.target), self._options.account())
         return ran.stdout.strip() if ran.retcode == 0 else ""
 
     def dirty(self) -> bool:
-        """Return whether tracked files were changed by hand."""
+        """Return whether tracked files have local changes."""
         return bool(self.git("status", "--porcelain", "--untracked-files=no").strip())
 
     def remote_url(self) -> str:
-        """Return the address of the remote here, or ""."""
+        """Return the URL of the configured remote, or ""."""
         words = ["config", "--get", f"remote.{word(self._options.remote, 'remote')}.url"]
         ran = try_git(self._context, words, str(self.target), self._options.account())
         return ran.stdout.strip() if ran.retcode == 0 else ""
 
     def set_remote(self, url: str) -> None:
-        """Point the remote to *url*."""
+        """Set the URL of the remote."""
         remote = word(self._options.remote, "remote")
         kind = "set-url" if self.remote_url() else "add"
         self.git("remote", kind, remote, address(url, self._options.account()))
 
     def fetch(self) -> None:
-        """Fetch branches, and tags where the state asks for them."""
+        """Fetch branches, and tags if the state asks for them."""
         options = self._options
         words = ["fetch", "--prune"] if self.bare else ["fetch"]
         words += ["--force"] if truth(options.force_fetch) else []
@@ -224,17 +224,17 @@ class Checkout:
         self.git(*words)
 
     def refs(self) -> str:
-        """Return every ref with its commit, to see what a fetch changed."""
+        """Return all refs with their commits, to detect the changes of a fetch."""
         return self.git("for-each-ref", "--format=%(objectname) %(refname)")
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Return whether *old* comes before *new*."""
+        """Return whether commit *old* is an ancestor of *new*."""
         words = ["merge-base", "--is-ancestor", old, new]
         ran = try_git(self._context, words, str(self.target), self._options.account())
         return ran.retcode == 0
 
     def switch(self, name: str, goal: Goal) -> None:
-        """Check out branch *name*, made at the goal where it is missing."""
+        """Check out branch *name*; create it at the goal if it is missing."""
         force = ["--force"] if truth(self._options.force_checkout) else []
         if self.commit(f"refs/heads/{word(name, 'branch')}"):
             self.git("checkout", *force, name)
@@ -244,7 +244,7 @@ class Checkout:
 
 
 def short(commit: str) -> str:
-    """Return the first letters of a commit's name, as messages show it."""
+    """Return the abbreviated hash of a commit for messages."""
     return commit[:_SHORT]
 
 
@@ -252,7 +252,7 @@ def checked(options: GitOptions) -> Path:
     """Return the target.
 
     Raises:
-        UsageError: it is missing or relative, or bare and branch are mixed.
+        UsageError: the target is missing or relative, or bare and branch are combined.
     """
     target = Path(str(options.target or ""))
     if not target.is_absolute():
@@ -263,10 +263,10 @@ def checked(options: GitOptions) -> Path:
 
 
 def revision(old: Optional[str], new: str) -> Dict[str, Mapping[str, Any]]:
-    """Return the changes of a checkout that moved."""
+    """Return the changes of a checkout whose commit changed."""
     return {"revision": {"old": old or None, "new": new}}
 
 
 def sentences(parts: List[str]) -> str:
-    """Return sentences as one comment."""
+    """Join sentences to one comment."""
     return " ".join(f"{part.rstrip('.')}." for part in parts)

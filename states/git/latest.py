@@ -1,4 +1,4 @@
-"""git.latest, git.cloned and git.detached: a checkout as a remote repository has it."""
+"""git.latest, git.cloned and git.detached: checkouts of a remote repository."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from catena.states.git.checkout import (
 
 
 def _clone(context: Context, checkout: Checkout, goal: Goal, what: str) -> StateResult:
-    """Clone into a folder that holds nothing yet; *what* asks for it: latest, cloned, detached."""
+    """Clone into a new or empty folder for the state *what*: latest, cloned or detached."""
     forced = checkout.occupied()
     refused = checkout.make_way(context.test)
     if refused:
@@ -64,10 +64,10 @@ def _mirrored(context: Context, checkout: Checkout, goal: Goal) -> StateResult:
 
 
 def _moved(checkout: Checkout, goal: Goal, options: GitOptions, old: str) -> str:
-    """Bring the branch that is checked out to the goal; return how that was done.
+    """Move the current branch to the goal; return a description of how.
 
     Raises:
-        CommandExecutionError: it would lose commits or changes, and may not.
+        CommandExecutionError: commits or changes would be lost, which is not allowed.
     """
     label = f"{options.remote}/{goal.rev}" if goal.is_branch else goal.rev
     where = f"{label} ({short(goal.commit)})"
@@ -87,7 +87,7 @@ def _moved(checkout: Checkout, goal: Goal, options: GitOptions, old: str) -> str
 
 
 def _plan(checkout: Checkout, goal: Goal, options: GitOptions) -> Tuple[bool, bool, bool]:
-    """Return whether the remote's address, the branch and the commit must change."""
+    """Return whether the remote's URL, the branch and the commit must change."""
     url = checkout.remote_url()
     other_url = hidden(url) != hidden(goal.url) and url != goal.url
     other_branch = bool(options.branch) and checkout.branch() != options.branch
@@ -95,7 +95,7 @@ def _plan(checkout: Checkout, goal: Goal, options: GitOptions) -> Tuple[bool, bo
 
 
 def _update(context: Context, checkout: Checkout, goal: Goal, options: GitOptions) -> StateResult:
-    """Bring an existing checkout to the goal."""
+    """Update an existing checkout to the goal."""
     other_url, other_branch, behind = _plan(checkout, goal, options)
     reset = options.force_reset is True or (behind and truth(options.force_reset))
     dirty = checkout.dirty()
@@ -149,7 +149,7 @@ def _foretold(
 
 
 def _guarded(context: Context, name: str, given: Dict[str, Any], what: str) -> StateResult:
-    """Do git.latest (or a relative) with its arguments checked."""
+    """Check the arguments of git.latest or a related state, then run it."""
     options, rest = split(GitOptions, given)
     warnings = likely_typos(GitOptions, rest, f"git.{what}")
     try:
@@ -176,7 +176,7 @@ def _reached(
 
 
 def _kept(context: Context, checkout: Checkout, options: GitOptions) -> StateResult:
-    """Leave a clone as it is, but for the branch that should be checked out."""
+    """Check out the wanted branch of an existing clone; change nothing else."""
     wanted, present = options.branch, checkout.branch()
     if not wanted or wanted == present or checkout.bare:
         return done(f"Repository already exists at {checkout.target}")
@@ -190,7 +190,7 @@ def _kept(context: Context, checkout: Checkout, options: GitOptions) -> StateRes
 
 @state()
 def latest(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Make sure that a repository is cloned and at the newest commit of a revision.
+    """Clone a repository and update it to the newest commit of a revision.
 
     Args:
         context: of the run.
@@ -204,7 +204,7 @@ def latest(context: Context, /, name: str, **options: Any) -> StateResult:
 
 @state()
 def cloned(context: Context, /, name: str, **options: Any) -> StateResult:
-    """Make sure that a repository is cloned; it is not updated later.
+    """Clone a repository once; do not update it later.
 
     Args:
         context: of the run.
@@ -218,12 +218,12 @@ def cloned(context: Context, /, name: str, **options: Any) -> StateResult:
 
 @state()
 def detached(context: Context, /, name: str, rev: str, **options: Any) -> StateResult:
-    """Make sure that a repository is cloned and a commit, tag or branch checked out detached.
+    """Clone a repository and check out a commit, tag or branch as detached HEAD.
 
     Args:
         context: of the run.
         name: address of the repository.
-        rev: what is checked out.
+        rev: the commit, tag or branch.
         options: target, remote, user, identity, force_clone, force_checkout, … as in Salt.
     """
     chosen, rest = split(GitOptions, {**options, "rev": rev, "branch": None})

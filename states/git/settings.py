@@ -1,4 +1,4 @@
-"""git.present, config_set and config_unset: repositories made here, and git's settings."""
+"""git.present, config_set and config_unset: new repositories, and settings of git."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def present(
     user: Optional[str] = None,
     password: Optional[str] = None,
 ) -> StateResult:
-    """Make sure that there is a repository in the folder *name*.
+    """Create a repository in the folder *name*.
 
     Args:
         context: of the run.
         name: absolute path.
-        force: make one in a folder that holds other things.
-        bare: without a checkout.
-        template: folder that new repositories start from.
-        separate_git_dir: where the data of the repository lie instead.
+        force: create it in a folder with other contents.
+        bare: create a bare repository.
+        template: template folder of new repositories.
+        separate_git_dir: folder for the data of the repository.
         shared: git's --shared: true, group, all or an octal mode.
         user: who owns it.
-        password: accepted; it means something on Windows only.
+        password: accepted without effect; it exists for Windows.
     """
     target = Path(name)
     if not target.is_absolute():
@@ -68,7 +68,7 @@ def _everywhere(options: Any) -> bool:
 
 
 def _place(everywhere: bool) -> str:
-    """Return whose settings are meant: what a repository inherits is not its own."""
+    """Return the scope of the settings; inherited settings are not the repository's own."""
     return "--global" if everywhere else "--local"
 
 
@@ -83,15 +83,15 @@ def config_set(
     user: Optional[str] = None,
     **options: Any,
 ) -> StateResult:
-    """Make sure that a setting of git has a value (or the values *multivar*).
+    """Set a value, or the values *multivar*, of a setting of git.
 
     Args:
         context: of the run.
         name: the setting, such as user.email.
         value: its value.
         multivar: its values.
-        repo: folder of the repository; without it and with `global` the user's own setting.
-        user: whose.
+        repo: folder of the repository; without it and with `global`, the user's own setting.
+        user: owner of the setting.
         options: global.
     """
     everywhere = _everywhere(options)
@@ -130,14 +130,14 @@ def config_unset(
     user: Optional[str] = None,
     **options: Any,
 ) -> StateResult:
-    """Make sure that settings of git are not there.
+    """Remove settings of git.
 
     Args:
         context: of the run.
         name: regular expression that the whole name of a setting must match.
-        value_regex: only values that this matches.
-        repo: folder of the repository; without it and with `global` the user's own settings.
-        user: whose.
+        value_regex: only remove values that this matches.
+        repo: folder of the repository; without it and with `global`, the user's own settings.
+        user: owner of the settings.
         options: all (several values of one setting), global.
     """
     everywhere = _everywhere(options)

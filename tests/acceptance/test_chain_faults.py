@@ -156,7 +156,7 @@ def cut_power(fleet: Fleet, name: str) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_after_a_power_cut_a_command_is_not_run_twice_but_shown_as_interrupted(
+def test_command_is_interrupted_and_not_repeated_after_a_power_failure(
     fleet: Fleet,
 ) -> None:
     label = "cut"
@@ -179,7 +179,7 @@ def test_after_a_power_cut_a_command_is_not_run_twice_but_shown_as_interrupted(
 
 
 @pytest.mark.timeout(120)
-def test_who_looked_at_the_host_marks_an_interrupted_command_done_and_the_chain_goes_on(
+def test_chain_continues_when_an_interrupted_command_is_marked_done(
     fleet: Fleet,
 ) -> None:
     label = "looked"
@@ -231,7 +231,7 @@ def test_a_second_chain_waits_behind_the_first_and_says_so(fleet: Fleet) -> None
     assert view(fleet, "front")["state"] == "done"
 
 
-def test_a_resume_file_of_nobody_stops_a_chain_with_the_command_that_clears_it(
+def test_unknown_resume_file_fails_a_chain_and_the_error_names_the_clearing_command(
     fleet: Fleet,
 ) -> None:
     path = resume_file(fleet, "web1")
@@ -296,7 +296,7 @@ def test_an_agent_that_can_not_start_falls_back_and_fails_its_action(fleet: Flee
 
 
 @pytest.mark.timeout(120)
-def test_a_chain_goes_on_without_its_master_where_the_minion_is_told_so(fleet: Fleet) -> None:
+def test_chain_continues_without_its_master_with_resume_local(fleet: Fleet) -> None:
     with_reboot(fleet, "lonely", "alone")
     before = (fleet.home("alone") / "boot_id").read_text()
     fleet.catena("chain", "schedule", "lonely")

@@ -156,9 +156,9 @@ def test_a_chain_comes_from_a_file_and_entries_can_be_edited(fleet: Fleet) -> No
         (["add", "none-such", "-t", "*", "--reboot"], "none-such"),
         (["schedule", "none-such"], "none-such"),
         (["show", "999999"], "999999"),
-        (["add", "x", "-t", "*", "--reboot", "--highstate"], "once"),
+        (["add", "x", "-t", "*", "--reboot", "--highstate"], "exactly one"),
         (["add", "x", "-t", "*"], "--script"),
-        (["schedule", "x", "--at", "tomorrow"], "no moment"),
+        (["schedule", "x", "--at", "tomorrow"], "is not a time"),
     ],
 )
 def test_a_wrong_request_is_refused_with_what_is_wrong(

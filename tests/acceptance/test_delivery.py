@@ -90,7 +90,7 @@ def two_away(fleet: Fleet) -> Iterator[Path]:
     fleet.wait_up()
 
 
-def test_an_absent_minion_is_said_at_once(fleet: Fleet, two_away: Path) -> None:
+def test_absent_minion_is_reported_at_once(fleet: Fleet, two_away: Path) -> None:
     done = fleet.catena("run", "*", "test.ping", "--out", "json", check=False)
     assert done.returncode == 3
     assert json.loads(done.stdout) == {"one": True}
@@ -137,7 +137,7 @@ def test_a_return_made_without_a_master_is_stored_once(fleet: Fleet) -> None:
     wait_for("the minion to forget the job", lambda: not folder.exists())
 
 
-def test_a_job_outlives_the_death_of_its_daemon(fleet: Fleet) -> None:
+def test_job_survives_the_death_of_its_daemon(fleet: Fleet) -> None:
     gate, count = fleet.folder / "gate2", fleet.folder / "count2"
     command = f"echo x >> {count}; while [ ! -e {gate} ]; do sleep 0.05; done; echo came"
     jid = detached(fleet, "one", "cmd.run", command)
@@ -151,7 +151,7 @@ def test_a_job_outlives_the_death_of_its_daemon(fleet: Fleet) -> None:
     assert count.read_text() == "x\n"
 
 
-def test_state_runs_of_one_minion_wait_in_a_line_that_is_seen(fleet: Fleet) -> None:
+def test_state_runs_of_one_minion_are_queued_visibly(fleet: Fleet) -> None:
     gate = fleet.folder / "gate3"
     wait = f"while [ ! -e {gate} ]; do sleep 0.05; done"
     words = ("one", "state.single", "cmd.run", wait)
@@ -186,7 +186,7 @@ def test_ctrl_c_detaches_and_says_how_to_look_again(fleet: Fleet) -> None:
         watching.send_signal(signal.SIGINT)
         _, said = watching.communicate(timeout=60)
     assert watching.returncode == 130
-    assert said.startswith("detached; the job goes on: catena job watch ")
+    assert said.startswith("detached; the job continues: catena job watch ")
     gate.touch()
     again = fleet.catena(*said.split(": catena ")[1].split(), "--out", "json")
     assert json.loads(again.stdout) == {"one": "came"}
@@ -223,7 +223,7 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_a_large_return_arrives_whole_and_a_boundless_one_is_cut(fleet: Fleet) -> None:
+def test_large_return_arrives_completely_and_an_oversized_one_is_truncated(fleet: Fleet) -> None:
     command = f"head -c {LARGE} /dev/zero | tr '\\0' x"
     done = fleet.catena("run", "*", "cmd.run", command, "--out", "json")
     assert {name: len(text) for name, text in json.loads(done.stdout).items()} == {

@@ -25,7 +25,7 @@ def look(fleet: Fleet, *which: str) -> tuple[int, dict[str, Any]]:
     }
 
 
-def test_a_healthy_master_has_nothing_but_good_news(fleet: Fleet) -> None:
+def test_doctor_finds_no_problem_on_a_healthy_master(fleet: Fleet) -> None:
     code, found = look(fleet, "master")
     assert code == 0
     assert found["daemon"]["level"] == "ok"

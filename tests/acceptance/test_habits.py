@@ -26,7 +26,7 @@ def test_static_prints_sorted_at_the_end_and_summary_counts(fleet: Fleet) -> Non
     assert "# of minions that did not return: 0" in done.stderr
 
 
-def test_subset_runs_on_so_many(fleet: Fleet) -> None:
+def test_subset_limits_the_number_of_minions(fleet: Fleet) -> None:
     done = fleet.catena("run", "*", "test.ping", "--subset", "2", "--out", "json")
     assert len(json.loads(done.stdout)) == 2
 
@@ -46,7 +46,7 @@ def test_failhard_ends_a_batch(fleet: Fleet) -> None:
         (["web1", "cmd.run", "FOO=bar env"], "was read as a keyword"),
     ],
 )
-def test_a_senseless_option_is_refused_with_the_reason(
+def test_invalid_option_is_refused_with_the_reason(
     fleet: Fleet, words: list[str], text: str
 ) -> None:
     done = fleet.catena("run", *words, check=False)
@@ -59,7 +59,7 @@ def test_pillar_pcre_targets_by_pillar(fleet: Fleet) -> None:
     assert set(json.loads(done.stdout)) == {"web1", "web2"}
 
 
-def test_log_level_tells_what_a_command_asks_the_master(fleet: Fleet) -> None:
+def test_log_level_debug_shows_the_requests_to_the_master(fleet: Fleet) -> None:
     done = fleet.catena("run", "web1", "test.ping", "-l", "debug")
     assert "asking the master: job.run" in done.stderr
     assert done.stdout == "web1:\n    True\n"

@@ -73,7 +73,7 @@ def test_packages_are_installed_upgraded_and_removed(fleet: Fleet, root: Root) -
     assert (code, versions(root)) == (0, {"alpha": "", "beta": ""}), out
 
 
-def test_a_package_that_is_not_there_fails_with_the_managers_words(fleet: Fleet) -> None:
+def test_missing_package_fails_with_the_managers_message(fleet: Fleet) -> None:
     code, out = chain(fleet, "no", "--install", "no-such-package")
     assert code == 1
     assert "no-such-package" in out and "Failed" in out

@@ -151,7 +151,7 @@ def test_events_are_seen_and_sent(fleet: Fleet) -> None:
     assert (item["tag"], item["data"]["a"]) == ("my/tag", 1)
 
 
-def test_a_minions_event_can_not_pass_for_anothers(fleet: Fleet) -> None:
+def test_event_of_a_minion_can_not_impersonate_another(fleet: Fleet) -> None:
     answers(fleet, "web1", "event.send", "salt/minion/db1/start")
     done = fleet.catena("event", "watch", "*db1/start*", "--after", "0", "--count", "2", "--jsonl")
     items = [json.loads(line) for line in done.stdout.splitlines()]

@@ -68,7 +68,7 @@ def ask(fleet: Fleet, *words: str, **more: Any) -> subprocess.CompletedProcess[s
     )
 
 
-def test_a_secret_is_neither_visible_nor_kept(fleet: Fleet, tmp_path: Path) -> None:
+def test_secret_is_neither_visible_nor_stored(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "kwargs.yaml"
     file.write_text(f"password: {SECRET}\n")
     fleet.catena("run", "web1", "saltutil.sync_modules")
@@ -89,7 +89,7 @@ def test_a_secret_is_neither_visible_nor_kept(fleet: Fleet, tmp_path: Path) -> N
     assert any("**********" in text for text in shown)
 
 
-def test_a_running_job_shows_its_secret_to_nobody(fleet: Fleet, tmp_path: Path) -> None:
+def test_running_job_does_not_expose_its_secret(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "kwargs.yaml"
     file.write_text(f"env: {{DB_PASSWORD: {SECRET}}}\n")
     words = ("run", "web1", "cmd.run", "sleep 30", "--kwargs-file", str(file), "--async")

@@ -17,7 +17,7 @@ from fleet import free_ports
 from catena.cli.commands import run
 from catena.client.settings import master_settings
 from catena.core.job import JobSpec
-from catena.ssh.push.ledger import Begun, Ledger
+from catena.ssh.push.ledger import Begun, PushLedger
 from tests.support.ssh_server import USER, SshServer
 from tests.unit.ssh.connect.test_target import INJECTIONS
 
@@ -168,7 +168,7 @@ def test_a_function_answers_as_catena_run_does(catena: Cli) -> None:
     assert "test.pong" in unknown.stdout + unknown.stderr
 
 
-def test_a_ping_of_a_host_that_lost_our_program_brings_it_again(catena: Cli) -> None:
+def test_ping_reinstalls_a_missing_program(catena: Cli) -> None:
     trusted(catena)
     for _ in range(2):
         assert catena("ssh", "plain", "test.ping", "--out", "txt").stdout == "plain: true\n"
@@ -211,7 +211,7 @@ def test_outputs_are_those_of_catena_run(catena: Cli) -> None:
     assert bad.stderr == "failed: noisy (code 1), plain (code 1)\n"
 
 
-def test_hosts_are_meant_by_what_the_roster_says_of_them(catena: Cli) -> None:
+def test_hosts_are_targeted_by_their_roster_entries(catena: Cli) -> None:
     trusted(catena)
     for kind, text in {
         "-E": "no.*",
@@ -223,7 +223,7 @@ def test_hosts_are_meant_by_what_the_roster_says_of_them(catena: Cli) -> None:
     assert "takes -L" in catena("ssh", "noisy,plain", "test.ping").stderr
 
 
-def test_what_a_killed_command_began_is_listed_and_collected(catena: Cli) -> None:
+def test_runs_of_a_killed_command_are_listed_and_collected(catena: Cli) -> None:
     trusted(catena)
     there = catena.folder / "there"
     os.mkfifo(there)
@@ -249,7 +249,7 @@ def test_what_a_killed_command_began_is_listed_and_collected(catena: Cli) -> Non
     assert list(catena.server.folder.glob("thin-plain/runs/*")) == []
 
 
-def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> None:
+def test_runs_of_a_removed_host_can_be_forgotten(catena: Cli) -> None:
     spec = JobSpec("20261121214500000000", "cmd.run", ("true",))
     settings, _ = master_settings(str(catena.folder))
     port = free_ports(1)
@@ -258,7 +258,7 @@ def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> N
     if child == 0:
         # The one who began it is no more.
         try:
-            page = Ledger(settings.state_dir).page(begun)
+            page = PushLedger(settings.state_dir).page(begun)
             page.begins(f"{spec.jid}-00000000-1", spec.fun, frozenset())
         finally:
             os._exit(0)
@@ -270,7 +270,7 @@ def test_what_was_left_on_a_host_that_is_gone_can_be_forgotten(catena: Cli) -> N
     assert json.loads(catena("ssh-run", "list", "--out", "json").stdout) == []
 
 
-def test_a_wiped_host_has_nothing_of_ours(catena: Cli) -> None:
+def test_wiped_host_has_no_files_of_catena(catena: Cli) -> None:
     trusted(catena)
     done = catena("ssh", "*", "-W", "cmd.run", "echo hi", "--out", "txt")
     assert (done.returncode, sorted(done.stdout.splitlines())) == (0, ["noisy: hi", "plain: hi"])
@@ -278,7 +278,7 @@ def test_a_wiped_host_has_nothing_of_ours(catena: Cli) -> None:
     assert catena("ssh-run", "clean", "plain").returncode == 0
 
 
-def test_a_roster_with_passwords_that_others_may_read_is_told(catena: Cli) -> None:
+def test_readable_roster_with_passwords_is_reported(catena: Cli) -> None:
     roster = catena.folder / "roster"
     roster.write_text(roster.read_text().replace("thin_dir", "passwd: hunter2\n  thin_dir"))
     roster.chmod(0o644)
@@ -287,7 +287,7 @@ def test_a_roster_with_passwords_that_others_may_read_is_told(catena: Cli) -> No
     assert "hunter2" not in done.stdout + done.stderr
 
 
-def test_one_host_that_is_away_does_not_hold_the_others(catena: Cli) -> None:
+def test_unreachable_host_does_not_block_the_others(catena: Cli) -> None:
     port = free_ports(1)
     with (catena.folder / "roster").open("a") as stream:
         stream.write(f"away:\n  host: 127.0.0.1\n  port: {port}\n")
@@ -303,7 +303,7 @@ def test_a_host_that_is_in_no_roster_is_reached(catena: Cli) -> None:
     assert json.loads(done.stdout)["127.0.0.1"]["stdout"] == "yes\n"
 
 
-def test_a_fault_of_the_roster_names_its_line(catena: Cli) -> None:
+def test_roster_error_names_its_line(catena: Cli) -> None:
     (catena.folder / "roster").write_text("web1:\n  host: a\n  usr: b\n")
     done = catena("ssh", "*", "-r", "true")
     assert done.returncode == 2
@@ -311,7 +311,7 @@ def test_a_fault_of_the_roster_names_its_line(catena: Cli) -> None:
 
 
 @pytest.mark.parametrize("text", [each for each in INJECTIONS if each])
-def test_nothing_injected_by_the_command_line_is_obeyed(catena: Cli, text: str) -> None:
+def test_injected_command_line_text_is_not_executed(catena: Cli, text: str) -> None:
     """Attack row 2017-5200: host, user and port of a target."""
     for target in (f"{text}@127.0.0.1", f"root@{text}", f"127.0.0.1:{text}"):
         done = catena("ssh", target, "-r", "true")
@@ -320,7 +320,7 @@ def test_nothing_injected_by_the_command_line_is_obeyed(catena: Cli, text: str) 
     assert not (catena.server.home / "X").exists()
 
 
-def test_the_words_behind_r_are_the_only_shell_text(catena: Cli) -> None:
+def test_arguments_of_r_are_the_only_shell_text(catena: Cli) -> None:
     done = trusted(catena)("ssh", "plain", "-r", "printf '%s|' \"a b\" '$HOME'", "--out", "json")
     assert json.loads(done.stdout)["plain"]["stdout"] == "a b|$HOME|"
 

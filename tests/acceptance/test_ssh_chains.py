@@ -106,7 +106,7 @@ def test_a_lost_connection_leaves_what_runs_alone_and_the_chain_waits(fleet: Lab
     assert fleet.marks("lost") == Counter(["first", "second"])
 
 
-def test_a_run_that_is_killed_is_told_and_goes_on_when_a_person_says_so(fleet: Lab) -> None:
+def test_killed_run_is_reported_and_continues_when_resolved(fleet: Lab) -> None:
     began, again = fleet.folder / "once", fleet.folder / "again"
     slow = f"echo x >> {began}; until test -e {again}; do sleep 0.05; done"
     fleet.chain(
@@ -130,7 +130,9 @@ def test_a_run_that_is_killed_is_told_and_goes_on_when_a_person_says_so(fleet: L
     assert fleet.marks("broken") == Counter(["first", "third"])
 
 
-def test_a_chain_of_nobody_fails_the_new_one_with_the_command_that_clears_it(fleet: Lab) -> None:
+def test_unknown_chain_fails_the_new_one_and_the_error_names_the_clearing_command(
+    fleet: Lab,
+) -> None:
     own = fleet.host("odd") / "room/hosts/odd"
     fleet.chain("before", ("odd", "--cmd", "true"))
     fleet.await_end("before")
@@ -188,7 +190,7 @@ def test_a_chain_is_cancelled_with_what_runs_and_the_next_one_begins(fleet: Lab)
     wait_for("nothing of it there", lambda: not fleet.runs("slow"))
 
 
-def test_a_host_that_was_never_seen_keeps_nobody_waiting(fleet: Lab) -> None:
+def test_other_hosts_do_not_wait_for_an_unseen_host(fleet: Lab) -> None:
     (fleet.host("new") / "down").touch()
     fleet.chain("join", ("new,two", "-L", "--cmd", fleet.mark("join", "ran")))
     wait_for("the other", lambda: fleet.statuses("join")["two"] == ["Completed"])

@@ -70,7 +70,7 @@ def schedule(fleet: Fleet, label: str) -> None:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("kills", [0, 3])
-def test_a_chain_goes_on_when_another_is_cancelled_that_waits_for_the_boot(
+def test_chain_continues_when_another_one_that_waits_for_the_boot_is_cancelled(
     fleet: Fleet, kills: int
 ) -> None:
     first, second = f"first{kills}", f"second{kills}"
@@ -126,7 +126,7 @@ def running_commands(fleet: Fleet) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_a_retry_runs_although_its_older_run_is_forgotten_late(fleet: Fleet) -> None:
+def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None:
     with_reboot(fleet, "again", "one")
     fleet.catena("chain", "schedule", "again")
     waits_for_boot(fleet, "again")
@@ -162,7 +162,7 @@ def test_a_folder_in_the_place_of_the_resume_file_is_cleaned_away(fleet: Fleet) 
 
 
 @pytest.mark.timeout(180)
-def test_a_clean_that_fails_is_named_and_its_cure_works(fleet: Fleet) -> None:
+def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) -> None:
     schedule(fleet, "mounted")
     waits_for_boot(fleet, "mounted")
     path = resume_file(fleet, "one")

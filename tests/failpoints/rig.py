@@ -1,4 +1,4 @@
-"""A fleet of real processes with failpoints, and somebody who starts again what they end.
+"""A fleet of real processes with failpoints, and a supervisor that restarts killed ones.
 
 Each host has failpoints of its own, the master another set. A supervisor does what systemd does: a
 daemon that has ended is started again. What a chain did is read from files outside the product.

@@ -52,7 +52,7 @@ def document(fleet: Rig) -> str:
     return "\n".join(("label: steps", "target: '*'", "actions:", one, "- reboot", two, three))
 
 
-def test_a_host_that_is_killed_at_any_place_goes_on_where_it_was() -> None:
+def test_chain_continues_after_a_kill_at_each_failpoint_of_a_host() -> None:
     names = {f"h{number}": name for number, name in enumerate(ON_HOSTS)}
     with rig({h: f"{name}=kill@{AT.get(name, 1)}" for h, name in names.items()}) as fleet:
         for hostname, name in names.items():
@@ -74,7 +74,7 @@ def test_a_host_that_is_killed_at_any_place_goes_on_where_it_was() -> None:
                 assert name in INTERRUPTS and "interrupted" in reasons, f"{name}: {shown}"
 
 
-def test_an_agent_that_is_killed_while_it_changes_its_version_has_the_new_one_or_says_why(
+def test_agent_killed_during_its_upgrade_has_the_new_version_or_reports_why_not(
     tmp_path: Path,
 ) -> None:
     wheel = newer_wheel(tmp_path)
@@ -93,7 +93,7 @@ def test_an_agent_that_is_killed_while_it_changes_its_version_has_the_new_one_or
                 assert action["state"] == "DONE" or action["reason"] or action["comment"]
 
 
-def test_a_master_that_is_killed_at_every_place_loses_nothing() -> None:
+def test_master_killed_at_every_failpoint_loses_nothing() -> None:
     points = ";".join(f"{name}=kill@{AT_MASTER.get(name, 1)}" for name in ON_MASTER)
     with rig({"one": "", "two": ""}, points) as fleet:
         shown = fleet.run_chain("steps", document(fleet))

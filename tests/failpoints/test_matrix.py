@@ -54,7 +54,7 @@ OVER_SSH = ("ssh.", "visit.", "reboot.")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", sorted(n for n in FAILPOINTS if not n.startswith(OVER_SSH)))
-def test_no_fault_at_any_place_loses_or_repeats_a_step(
+def test_no_failpoint_loses_or_repeats_a_step(
     name: str, verb: str, shape: str, wheel: Path
 ) -> None:
     if shape not in ONLY.get(name, SHAPES):

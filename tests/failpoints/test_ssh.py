@@ -1,4 +1,4 @@
-"""Every place of a run over SSH, by kill, error and sleep: nothing doubled, nothing lost."""
+"""Every failpoint of a run over SSH, by kill, error and sleep: nothing repeated, nothing lost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("place", PLACES)
-def test_no_fault_at_any_place_loses_or_repeats_a_state(
+def test_no_failpoint_loses_or_repeats_a_state(
     site: Site, place: str, verb: str, shape: str
 ) -> None:
     fun, args, lines = SHAPES[shape]
@@ -87,5 +87,5 @@ def check(value: Any, success: bool, ran: Path, lines: list[str]) -> None:
         assert "may have happened in part" in str(value) or "no space" in str(value).lower()
 
 
-def test_a_run_without_faults_ends_well(site: Site) -> None:
+def test_run_without_faults_succeeds(site: Site) -> None:
     assert rows(site.run("state.apply", "t")) == {"one": True, "asked": True, "two": True}

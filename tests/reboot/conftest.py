@@ -1,4 +1,4 @@
-"""A failed test shows what its hosts and its master wrote."""
+"""Show the logs of the hosts and of the master when a test fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Process 1 of a bare host: starts the agent, reaps what is left behind.
+"""Process 1 of a bare host: starts the agent and reaps orphaned processes.
 
 Run by `unshare --pid --fork --mount-proc`. reboot(2) in such a namespace makes the kernel end this
 process by SIGHUP, and every other process of the host with it: no systemd, no container.

@@ -279,12 +279,12 @@ class Site:
         """Put the cable of a host back."""
         self.network.set(self._numbers[name], "up")
 
-    def start_master(self) -> None:
-        """Start the master in its namespace and wait until it answers."""
+    def start_master(self, *options: str) -> None:
+        """Start the master in its namespace, with *options*, and wait until it answers."""
         with (self.folder / "master.log").open("ab") as log:
             self._master = subprocess.Popen(
                 ["ip", "netns", "exec", self.network.master,
-                 sys.executable, "-m", "catena", "-c", str(self.config), "master"],
+                 sys.executable, "-m", "catena", "-c", str(self.config), "master", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         master = self._master

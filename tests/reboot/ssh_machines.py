@@ -1,4 +1,4 @@
-"""Hosts that SSH alone reaches: Debian with systemd and its sshd, users, and nothing of ours.
+"""Hosts that are only reachable over SSH: Debian with systemd, sshd and users, without catena.
 
 Every host is in the roster three times: as root by key (its name), as a user whose sudo asks
 nothing (`NAME-free`), and as one who logs in by a password that sudo asks for (`NAME-asks`).

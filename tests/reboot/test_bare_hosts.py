@@ -93,7 +93,7 @@ def hosts(fleet: Fleet) -> Iterator[dict[str, BareHost]]:
             host.power_off()
 
 
-def test_a_chain_goes_on_after_the_kernels_own_reboot(
+def test_chain_continues_after_a_real_kernel_reboot(
     fleet: Fleet, hosts: dict[str, BareHost]
 ) -> None:
     witness = fleet.folder / "witness"

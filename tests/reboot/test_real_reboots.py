@@ -88,7 +88,7 @@ def wait_done(fleet: Site, label: str) -> None:
     assert shown["state"] == "done", json.dumps(shown, indent=1)
 
 
-def test_each_action_runs_once_across_three_reboots_with_cuts_and_a_killed_master(
+def test_each_action_runs_once_across_three_reboots_with_lost_links_and_a_killed_master(
     fleet: Site,
 ) -> None:
     moments = random.Random(SEED)
@@ -116,7 +116,7 @@ def test_each_action_runs_once_across_three_reboots_with_cuts_and_a_killed_maste
         assert fleet.machines[host].boots - before[host] == REBOOTS
 
 
-def test_power_that_goes_at_any_moment_costs_a_chain_no_step(fleet: Site) -> None:
+def test_power_failure_at_any_moment_loses_no_step_of_a_chain(fleet: Site) -> None:
     moments = random.Random(SEED + 1)
     chain_with_reboots(fleet, "storm", "--repeat", "idempotent")
     fleet.catena("chain", "schedule", "storm")
@@ -135,7 +135,7 @@ def test_power_that_goes_at_any_moment_costs_a_chain_no_step(fleet: Site) -> Non
         assert mine == sorted(mine, key=words.index), (SEED, host, mine)
 
 
-def test_the_agent_comes_up_by_its_unit_and_answers_soon_after_the_boot(fleet: Site) -> None:
+def test_systemd_unit_starts_the_agent_which_answers_soon_after_the_boot(fleet: Site) -> None:
     done = fleet.catena("run", "*", "grains.get", "pythonversion", "--out", "json")
     found = {name: tuple(value[:2]) for name, value in json.loads(done.stdout).items()}
     assert set(found.values()) == {(3, 9), (3, 11), (3, 13)}
@@ -147,7 +147,7 @@ def test_the_agent_comes_up_by_its_unit_and_answers_soon_after_the_boot(fleet: S
     fleet.wait_up()
 
 
-def test_the_agent_answers_while_an_action_forks_without_end(fleet: Site) -> None:
+def test_agent_answers_while_an_action_forks_endlessly(fleet: Site) -> None:
     # 2^8 processes and no more: whether systemd can limit them depends on the cgroups here.
     bomb = "python3 -c 'import os,time; [os.fork() for _ in range(8)]; time.sleep(600)'"
     fleet.catena("run", "mid1", "cmd.run", bomb, "timeout=8", "--async")

@@ -1,4 +1,4 @@
-"""Chains with reboots on whole hosts over SSH, beside a minion, whatever befalls them.
+"""Chains with reboots on whole hosts over SSH, beside a minion, under faults.
 
 Every action appends a line to a file outside the hosts: who ran it, which action, in which boot.
 """
@@ -190,7 +190,7 @@ def test_a_chain_with_reboots_runs_on_hosts_and_a_minion_at_once(fleet: SshSite)
     check_nothing_is_left(fleet)
 
 
-def test_cables_and_masters_that_fail_at_any_moment_cost_a_chain_nothing(fleet: SshSite) -> None:
+def test_lost_links_and_killed_masters_lose_no_step_of_a_chain(fleet: SshSite) -> None:
     moments = random.Random(SEED)
     every = (*HOSTS, MINION)
     words = chain_with_reboots(fleet, "storm", 3, hosts=every)
@@ -210,7 +210,7 @@ def test_cables_and_masters_that_fail_at_any_moment_cost_a_chain_nothing(fleet: 
     check_nothing_is_left(fleet)
 
 
-def test_power_that_goes_at_any_moment_costs_a_chain_no_step(fleet: SshSite) -> None:
+def test_power_failure_at_any_moment_loses_no_step_of_a_chain(fleet: SshSite) -> None:
     moments = random.Random(SEED + 1)
     words = chain_with_reboots(fleet, "power", 3, "--repeat", "idempotent")
     fleet.catena("chain", "schedule", "power")
@@ -229,7 +229,7 @@ def test_power_that_goes_at_any_moment_costs_a_chain_no_step(fleet: SshSite) -> 
     check_nothing_is_left(fleet)
 
 
-def test_an_action_that_the_power_met_is_not_run_twice_and_a_person_decides(
+def test_action_interrupted_by_a_power_failure_waits_for_a_decision_instead_of_running_twice(
     fleet: SshSite,
 ) -> None:
     actions = (("--cmd", note("first")), ("--cmd", gated("met")), ("--cmd", note("after")))
@@ -258,7 +258,7 @@ def test_an_action_that_the_power_met_is_not_run_twice_and_a_person_decides(
     check_nothing_is_left(fleet)
 
 
-def test_without_a_connection_an_action_ends_and_the_chain_waits(fleet: SshSite) -> None:
+def test_action_finishes_without_a_connection_while_the_chain_waits(fleet: SshSite) -> None:
     for host in HOSTS:
         add(fleet, f"cable-{host}", host, ("--cmd", gated("before")), ("--apply", "conf"),
             ("--reboot",), ("--cmd", note("after")))  # fmt: skip
@@ -285,7 +285,7 @@ def asks(runs: Path) -> bool:
     return any('"ask"' in path.read_text() for path in runs.glob("*/steps"))
 
 
-def test_a_master_that_is_away_for_longer_than_a_reboot_takes_goes_on_after_it(
+def test_chain_continues_when_the_master_was_away_during_the_whole_reboot(
     fleet: SshSite,
 ) -> None:
     words = chain_with_reboots(fleet, "long", 2)
@@ -305,7 +305,9 @@ def test_a_master_that_is_away_for_longer_than_a_reboot_takes_goes_on_after_it(
     check_nothing_is_left(fleet)
 
 
-def test_a_slow_boot_and_a_host_that_takes_no_users_yet_are_waited_for(fleet: SshSite) -> None:
+def test_chain_waits_for_a_slow_boot_and_a_host_that_refuses_logins_at_first(
+    fleet: SshSite,
+) -> None:
     slow = {"old": "ssh.service", "mid": "systemd-user-sessions.service", "new": "ssh.service"}
     for host, unit in slow.items():
         fleet.machines[host].root.write(
@@ -321,7 +323,9 @@ def test_a_slow_boot_and_a_host_that_takes_no_users_yet_are_waited_for(fleet: Ss
     check_nothing_is_left(fleet)
 
 
-def test_another_host_key_or_machine_after_a_reboot_waits_for_a_person(fleet: SshSite) -> None:
+def test_chain_waits_for_a_decision_when_host_key_or_machine_changed_at_a_reboot(
+    fleet: SshSite,
+) -> None:
     for host in ("old", "new"):
         add(fleet, f"other-{host}", host, ("--cmd", gated("one")), ("--reboot",),
             ("--cmd", note("two")))  # fmt: skip
@@ -350,7 +354,7 @@ def test_another_host_key_or_machine_after_a_reboot_waits_for_a_person(fleet: Ss
     check_nothing_is_left(fleet)
 
 
-def test_processes_of_a_run_that_are_killed_cost_a_chain_no_step(fleet: SshSite) -> None:
+def test_killed_processes_of_an_ssh_run_lose_no_step_of_a_chain(fleet: SshSite) -> None:
     moments = random.Random(SEED + 2)
     words = chain_with_reboots(fleet, "killed", 1, "--repeat", "idempotent")
     fleet.catena("chain", "schedule", "killed")
@@ -378,7 +382,7 @@ def kill_one(fleet: SshSite, host: str, moments: random.Random) -> int:
     return 0
 
 
-def test_on_a_full_disk_a_chain_waits_for_room(fleet: SshSite) -> None:
+def test_chain_waits_for_free_space_on_a_full_disk(fleet: SshSite) -> None:
     for host in HOSTS:
         room = "/root/.cache"
         fleet.inside(host, "rm", "-rf", room)
@@ -398,7 +402,7 @@ def test_on_a_full_disk_a_chain_waits_for_room(fleet: SshSite) -> None:
         fleet.inside(host, "umount", "--lazy", "/root/.cache")
 
 
-def test_a_chain_of_another_master_fails_the_new_one_with_the_command_that_clears_it(
+def test_unknown_chain_on_the_host_fails_the_new_one_and_names_the_clearing_command(
     fleet: SshSite,
 ) -> None:
     # Numbers of chains begin anew with a database: these have others.
@@ -432,10 +436,10 @@ def another_database(fleet: SshSite) -> Iterator[None]:
     """Have a master that knows nothing of what was."""
     fleet.kill_master()
     fleet.configure(**SETTINGS, database=f"sqlite:///{fleet.folder / 'other.db'}")
-    fleet.start_master()
+    fleet.start_master("--new-store")
     try:
         yield
     finally:
         fleet.kill_master()
         fleet.configure(**SETTINGS)
-        fleet.start_master()
+        fleet.start_master("--new-store")

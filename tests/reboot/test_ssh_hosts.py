@@ -1,4 +1,4 @@
-"""Whole hosts over SSH: Debian 11, 12 and 13 as they boot, each with users of three kinds."""
+"""Whole hosts over SSH: booted Debian 11, 12 and 13, each with users of three kinds."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def changed(rows: dict[str, Any]) -> set[str]:
     return {row["__id__"] for row in rows.values() if row["changes"]}
 
 
-def test_every_user_of_every_debian_gets_there_and_is_root(hosts: SshSite) -> None:
+def test_every_user_connects_to_every_debian_and_becomes_root(hosts: SshSite) -> None:
     everyone = {f"{name}{kind}" for name in HOSTS for kind in ("", "-free", "-asks")}
     assert hosts.answers("*", "test.ping") == dict.fromkeys(everyone, True)
     said = hosts.answers("*", "cmd.run", "id -un; hostname")
@@ -123,7 +123,7 @@ def test_every_user_of_every_debian_gets_there_and_is_root(hosts: SshSite) -> No
     assert {found["stdout"] for found in raw.values()} == {"root\ndone\n"}
 
 
-def test_a_host_is_known_as_it_knows_itself(hosts: SshSite) -> None:
+def test_grains_over_ssh_match_the_hosts_own_grains(hosts: SshSite) -> None:
     for name, grains in hosts.answers(",".join(HOSTS), "-L", "grains.items").items():
         assert grains["osfinger"] == OS_FINGERS[name]
         assert ".".join(map(str, grains["pythonversion"][:2])) == PYTHONS[HOSTS[name]]
@@ -136,7 +136,7 @@ def test_a_host_is_known_as_it_knows_itself(hosts: SshSite) -> None:
         assert both[0] == both[1]
 
 
-def test_a_tree_comes_to_what_it_comes_to_on_the_host_itself(hosts: SshSite) -> None:
+def test_state_tree_gives_the_same_results_over_ssh_as_on_the_host(hosts: SshSite) -> None:
     names = ",".join(HOSTS)
     hosts.answers(names, "-L", "state.apply", "undo")
     first = hosts.answers(names, "-L", "state.apply", "site", check=False)
@@ -160,7 +160,7 @@ def test_a_tree_comes_to_what_it_comes_to_on_the_host_itself(hosts: SshSite) -> 
             assert comparable(over_ssh[name]) == comparable(there)
 
 
-def test_users_behind_sudo_come_to_the_same(hosts: SshSite) -> None:
+def test_sudo_users_get_the_same_results_as_root(hosts: SshSite) -> None:
     names = ",".join(f"{name}-{kind}" for name in HOSTS for kind in ("free", "asks"))
     hosts.answers(",".join(HOSTS), "-L", "state.apply", "undo")
     # Two users of one host at once: a run of states waits for the one before it.
@@ -170,7 +170,7 @@ def test_users_behind_sudo_come_to_the_same(hosts: SshSite) -> None:
         assert sorted(len(changed(rows)) for rows in pair) == [1, len(pair[0]) - 2]
 
 
-def test_nothing_lies_on_a_host_but_one_folder_and_nothing_runs(hosts: SshSite) -> None:
+def test_host_keeps_one_folder_and_no_process_after_a_run(hosts: SshSite) -> None:
     for name in HOSTS:
         hosts.answers(name, "test.ping")
         found = hosts.inside(
@@ -189,7 +189,7 @@ def test_nothing_lies_on_a_host_but_one_folder_and_nothing_runs(hosts: SshSite) 
         assert loaded == "none\n"
 
 
-def test_why_a_user_does_not_get_there_is_one_line(hosts: SshSite) -> None:
+def test_failed_connection_of_a_user_is_explained_in_one_line(hosts: SshSite) -> None:
     wrong = "not this one"
     for name in HOSTS:
         at = {"host": hosts.roster[name]["host"]}

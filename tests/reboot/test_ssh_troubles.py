@@ -1,4 +1,4 @@
-"""What befalls a host while `catena ssh` works on it: cables, power, reboots, other keys."""
+"""Failures of a host while `catena ssh` runs: lost links, power, reboots, changed keys."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def boot_ids(hosts: SshSite) -> dict[str, str]:
     return {name: str(value) for name, value in found.items()}
 
 
-def test_a_run_outlives_its_cable_and_of_a_stopped_host_tells_what_is_known(
+def test_run_survives_a_lost_link_and_reports_what_is_known_of_a_stopped_host(
     hosts: SshSite,
 ) -> None:
     with hosts.catena_beside("ssh", *EVERY, "state.apply", "slow", "--out", "json") as running:
@@ -111,7 +111,7 @@ def ends(hosts: SshSite) -> list[tuple[str, ...]]:
     return [line[:2] for line in hosts.seen()]
 
 
-def test_a_reboot_that_is_asked_for_comes_after_the_answer(hosts: SshSite) -> None:
+def test_requested_reboot_happens_after_the_answer(hosts: SshSite) -> None:
     before = boot_ids(hosts)
     boots = {name: machine.boots for name, machine in hosts.machines.items()}
     answers = hosts.answers(*EVERY, "system.reboot")
@@ -127,7 +127,7 @@ def test_a_reboot_that_is_asked_for_comes_after_the_answer(hosts: SshSite) -> No
     assert {name for name in HOSTS if after[name] != before[name]} == set(HOSTS)
 
 
-def test_a_host_that_goes_down_is_told_to_users_and_may_come_back(hosts: SshSite) -> None:
+def test_host_that_shuts_down_is_reported_and_works_again_when_it_is_back(hosts: SshSite) -> None:
     for name in HOSTS:
         hosts.inside(name, "sh", "-c", "echo 'System is going down.' > /run/nologin")
         done = hosts.catena("ssh", f"{name}-free", "test.ping", check=False)
@@ -138,7 +138,7 @@ def test_a_host_that_goes_down_is_told_to_users_and_may_come_back(hosts: SshSite
         assert hosts.answers(f"{name}-free", "test.ping") == {f"{name}-free": True}
 
 
-def test_a_closed_port_and_a_dead_address_are_not_reached(hosts: SshSite) -> None:
+def test_closed_port_and_dead_address_are_reported_as_unreachable(hosts: SshSite) -> None:
     for name in HOSTS:
         unit = "ssh.service"
         hosts.inside(name, "systemctl", "stop", unit, "ssh.socket")
@@ -149,7 +149,7 @@ def test_a_closed_port_and_a_dead_address_are_not_reached(hosts: SshSite) -> Non
         hosts.wait_sshd(name)
 
 
-def test_another_host_key_after_a_reboot_is_refused_with_the_command_that_settles_it(
+def test_changed_host_key_is_refused_with_the_command_that_accepts_it(
     hosts: SshSite,
 ) -> None:
     hosts.machines["old"].power_off()
@@ -164,7 +164,7 @@ def test_another_host_key_after_a_reboot_is_refused_with_the_command_that_settle
     assert hosts.answers("old", "test.ping") == {"old": True}
 
 
-def test_a_disk_that_a_state_fills_costs_no_answer(hosts: SshSite) -> None:
+def test_answer_arrives_when_a_state_fills_the_disk(hosts: SshSite) -> None:
     for name in HOSTS:
         hosts.inside(name, "mkdir", "-p", "/root/.cache")
         hosts.inside(

@@ -1,4 +1,4 @@
-"""`python -m tests.sim SEED [SEED…]` tells a world's story; `--seeds N [--from M]` tries many."""
+"""`python -m tests.sim SEED [SEED…]` traces runs; `--seeds N [--from M]` checks many seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every legal state of a disk after a power cut at every step of a writer.
+"""Build every legal state of a disk after a power failure at each step of a writer.
 
 A writer runs on a fresh disk until one of its steps; then the power goes. What a cut decides
 (which changes of folders are kept, how far a file's content came) is asked of an oracle that gives

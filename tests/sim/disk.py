@@ -1,4 +1,4 @@
-"""A disk that keeps only what it was told to keep.
+"""A simulated disk that keeps only what was fsynced.
 
 Files lie on the machine's own (memory) file system and are read and written by the product's own
 calls; beside them a model knows which of it would be there after a power cut. What a cut may do:

@@ -1,4 +1,4 @@
-"""What befalls a world, by its seed, until it is healed."""
+"""Inject the faults that a seed chooses, until the simulated fleet is healed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A minion's host: its disk, boots, agent processes and jobs, and all that can befall them."""
+"""A minion's host: its disk, boots, agent processes, jobs, and the faults that can hit them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import UnreachableError
 from catena.core.marks import is_resumable
 from catena.minion.agent import Agent, Ports
-from catena.minion.jobs.folder import Aside, Claim, job_folder, unpacked_order
+from catena.minion.jobs.folder import Claim, ReturnExtras, job_folder, unpacked_order
 from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.ports import ForkListener
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.launch import with_chains
 from catena.minion.log import Log
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.minion.start.place import place_of
 from catena.minion.worker.process import Worker
 from catena.runtime import agent_versions
@@ -207,11 +207,13 @@ class Host:
                 return
         self.wake()
 
-    def _start_record(self) -> Start:
+    def _start_record(self) -> StartData:
         session = f"{self.name}-{self.boots}-{self.stage.count('session')}"
         grains = {"id": self.name, "os": "sim"}
         machine = self.settings.machine_id
-        return Start(self.settings, self.name, machine, str(self.conf), grains, session=session)
+        return StartData(
+            self.settings, self.name, machine, str(self.conf), grains, session=session
+        )
 
     def _log(self) -> Log:
         return _TraceLog(self.stage, self.name, self.clock)
@@ -329,7 +331,7 @@ class Host:
         ticks = int(self.clock.monotonic() * 100)
         return ProcessRef(self._pids, ticks, f"boot-{self.name}-{self.boots}")
 
-    def spawn(self, jid: str, start: Start) -> ProcessRef:
+    def spawn(self, jid: str, start: StartData) -> ProcessRef:
         """Begin a job's process."""
 
         def run(worker: Worker) -> None:
@@ -338,7 +340,7 @@ class Host:
         return self.begin_process(self.next_ref(), start, run)
 
     def begin_process(
-        self, ref: ProcessRef, start: Start, run: Callable[[Worker], None]
+        self, ref: ProcessRef, start: StartData, run: Callable[[Worker], None]
     ) -> ProcessRef:
         """Let a job's process *run*."""
         self.before_job()
@@ -387,16 +389,16 @@ class SimProcesses:
     def __init__(self, host: Host, program: Program, boot_id: str, listener: ForkListener) -> None:
         self._host, self._program, self._listener = host, program, listener
         self._boot_id = boot_id
-        self._start: Start | None = None
+        self._start: StartData | None = None
         self._asked = 0
 
-    def fork(self, jid: str, fun: str, start: Start, now: float) -> None:
+    def fork(self, jid: str, fun: str, start: StartData, now: float) -> None:
         """As Processes."""
         self._start = start
         delay = self._host.stage.rng.choice((0.001, 0.05, 0.3))
         self._host.stage.later(delay, lambda: self._fork(jid, start))
 
-    def _fork(self, jid: str, start: Start) -> None:
+    def _fork(self, jid: str, start: StartData) -> None:
         host = self._host
         if not host.up or f"boot-{host.name}-{host.boots}" != self._boot_id:
             return
@@ -423,7 +425,7 @@ class SimProcesses:
         def run(worker: Worker) -> None:
             folder = job_folder(start.cache_dir, jid)
             answer = worker.answer(folder, unpacked_order(order).spec)
-            if not program.dead and answer.aside == Aside():
+            if not program.dead and answer.aside == ReturnExtras():
                 host.with_agent(lambda _: self._listener.handed(jid, answer.body))
                 if not program.dead:
                     return
@@ -511,7 +513,7 @@ class _TraceLog(Log):
         self._stage.tell(f"{self._name}.log", text)
 
 
-def _state_of(start: Start) -> str:
+def _state_of(start: StartData) -> str:
     facts = []
     if start.open_chain:
         facts.append(f"chain {start.open_chain} waits")

@@ -1,4 +1,4 @@
-"""A hostile minion: its key is accepted, and it says whatever the wire's grammar lets it say.
+"""A hostile minion: its key is accepted, and it sends any message that the protocol allows.
 
 It knows all that the master's database holds: job ids, chains, epochs and actions of the honest
 minions. Everything that it sends is well-formed for its socket; what no grammar can refuse must be

@@ -18,7 +18,9 @@ import sqlalchemy as sa
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master import daemon
+from catena.master.chains import dependencies
 from catena.master.chains.dependencies import ChainRules
+from catena.master.chains.engine import Chains
 from catena.master.daemon import Master
 from catena.master.store import backup
 from catena.master.store.database import Store, StoreUnavailableError, _Work
@@ -30,6 +32,7 @@ from tests.sim.disk import Disk
 from tests.sim.network import SimGateway
 from tests.sim.stage import Stage
 from tests.sim.tasks import Killed, Program
+from tests.support.engines import chains_of
 
 #: How soon the service manager starts a master that has ended.
 RESTART_SECONDS = 3.0
@@ -189,6 +192,11 @@ class SimMaster(Master):
 
     host: MasterHost
 
+    @property
+    def chains(self) -> Chains:
+        """Return its chains."""
+        return chains_of(self)
+
     def make_gateway(self) -> Gateway:
         """Return simulated sockets."""
         network = self.host.stage.network
@@ -226,15 +234,7 @@ class MasterHost:
             path.unlink()
         shutil.copy(template(folder.parent), self.database)
         self._accept(keys)
-        self.settings = MasterSettings(
-            state_dir=str(self.root / "state"),
-            pki_dir=str(self.root / "pki"),
-            cache_dir=str(self.root / "cache"),
-            run_dir=str(self.root / "run"),
-            database=f"sqlite:///{self.database}",
-            file_roots={},
-            **settings,
-        )
+        self.settings = self._below_root(settings)
         _SETTINGS[:] = [self.settings]
         self.disk.sync_all()
         stage.tap.watch(self.disk)
@@ -256,6 +256,17 @@ class MasterHost:
         #: Begin and end of each time of which a restored store knows nothing.
         self.forgotten: list[tuple[float, float]] = []
         self._backup: tuple[Path, float] | None = None
+
+    def _below_root(self, settings: Mapping[str, Any]) -> MasterSettings:
+        return MasterSettings(
+            state_dir=str(self.root / "state"),
+            pki_dir=str(self.root / "pki"),
+            cache_dir=str(self.root / "cache"),
+            run_dir=str(self.root / "run"),
+            database=f"sqlite:///{self.database}",
+            file_roots={},
+            **settings,
+        )
 
     def _accept(self, keys: Mapping[str, str]) -> None:
         with sqlite3.connect(self.database) as base:
@@ -279,12 +290,15 @@ class MasterHost:
             "read_boot_id": lambda: f"boot-master-{self.boots}",
             "read_host_id": lambda: f"host-{self.hosts}",
             "LocalServer": lambda *_: _NoSocket(),
-            "ChainRules": _Rules,
             **self.patches,
         }
         SimStore.host = SimMaster.host = self
         try:
-            with mock.patch.multiple(daemon, **patches), self.stage.turn.of(self.program):
+            with (
+                mock.patch.multiple(daemon, **patches),
+                mock.patch.object(dependencies, "ChainRules", _Rules),
+                self.stage.turn.of(self.program),
+            ):
                 self.master = SimMaster(self.settings, self.clock)
         except (Killed, CatenaError, OSError) as error:
             self.stage.tell("master", f"can't start: {error!r}")

@@ -1,4 +1,4 @@
-"""The network between one master and its minions: slow, lossy, sometimes parted.
+"""The network between one master and its minions: slow, lossy, sometimes partitioned.
 
 The ends are those of `transport.gateway.Gateway` and `transport.agent.AgentLink`; every frame goes
 through the codec. One connection keeps the order of its frames as TCP does, unless the world
@@ -47,6 +47,8 @@ class Network:
         self, loop: SimLoop, rng: random.Random, note: Callable[[str, str], None]
     ) -> None:
         self.loop, self.rng, self.note = loop, rng, note
+        #: Judges frames of the master: to whom, on which socket, what.
+        self.on_send: Callable[[str, str, bytes], None] = lambda *_: None
         self.weather = Weather()
         #: The master's end; None: its host refuses connections.
         self.gateway: SimGateway | None = None
@@ -166,6 +168,7 @@ class SimGateway:
         if connection is None or peer.user_id not in self._accepted:
             return False
         self._network.note(f"master > {connection.link.minion}", _name(message))
+        self._network.on_send(connection.link.minion, peer.socket, frame)
         connection.carry(peer.socket, frame, up=False)
         return True
 

@@ -1,4 +1,4 @@
-"""Rough worlds: many chains on few minions, impatient people, and what no plan foresees.
+"""Rough simulation runs: many chains on few minions, impatient users and unplanned events.
 
 In such a world several chains overlap on one minion; people cancel, retry and release them while
 others run or wait for a boot; clients lose answers and repeat their commands; clean-ups fail; the
@@ -127,8 +127,8 @@ class RoughWorld(World):
         for _ in range(200):
             try:
                 found = await self.ask(lambda s: s.show(ref, "root"))
-                if found["state"] != "draft":
-                    return int(found["id"])
+                if found.state != "draft":
+                    return int(found.id)
                 await self.ask(schedule)
             except NotFoundError:
                 # It was never made, or a restored store has forgotten it.

@@ -1,4 +1,4 @@
-"""What holds in rough worlds, beside the invariants of all worlds.
+"""Invariants of rough simulation runs, beside those of all runs.
 
 - I2 is judged for each run by itself, whatever a restored store has forgotten of it.
 - I13: the number of jobs is bounded, by runs and by starts of agents, however often a clean-up

@@ -1,4 +1,4 @@
-"""What befalls rough worlds beside the faults of all worlds."""
+"""Faults of rough simulation runs, beside those of all runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job on a simulated host asks its agent for, and how it waits for the answer."""
+"""Requests of a job on a simulated host to its agent, and how the job waits for the answer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
 from catena.fileserver.remote import Request, one_by_one
 from catena.minion.agent import Agent
+from catena.minion.jobs.folder import job_folder
 from catena.transport.failures import error_of, failure_of
 from catena.transport.messages import (
     ChunkReply,
@@ -22,10 +23,12 @@ from catena.transport.messages import (
     Failure,
     FilesReply,
     FilesRequest,
+    JobOutput,
     ManifestReply,
     ManifestRequest,
     PillarRequest,
 )
+from tests.sim.prints import Print
 from tests.sim.tasks import Job
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ PATIENCE = 60.0
 
 
 class Asker:
-    """A question of a job that waits for its answer (`relay.Asker`)."""
+    """A question of a job that waits for its answer (`relay.Requester`)."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -100,7 +103,15 @@ class Service:
         host.stage.soon(lambda: host.with_agent(lambda agent: agent.progressed(progress)))
 
     def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
-        """As AgentService: nobody watches a simulated job's output."""
+        """As AgentService; what is sent is noted."""
+        self._job.check()
+        host, prints = self._host, self._host.stage.prints
+        if host.agent is None or prints is None:
+            return False
+        folder = job_folder(host.disk.root / "cache", jid)
+        message = JobOutput(jid, folder.attempts(), at, size, stream, text)
+        prints.add(host.name, jid, Print(message.attempt, at, size, stream, text))
+        host.stage.soon(lambda: host.with_agent(lambda agent: agent.printed(message)))
         return True
 
     def grains(self, grains: Mapping[str, Any]) -> bool:

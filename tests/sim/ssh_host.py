@@ -1,4 +1,4 @@
-"""A host that SSH alone reaches, and the visits that the master makes there, under simulation.
+"""A simulated host that is only reachable over SSH, and the master's visits to it.
 
 The host is a model: boots, runs that outlive their visits, a journal of actions and a resume file,
 by the rules that `runtime.push` and `runtime.chain_run` keep (and other tests hold them to). Under
@@ -21,10 +21,13 @@ from catena.core.job import (
     JobReturn,
     JobSpec,
 )
+from catena.core.payloads import chain_of
+from catena.core.records import encode
 from catena.master.push import messages as m
-from catena.master.push.decide import End
+from catena.master.push.decide import VisitEnd
 from catena.master.push.visitor import VisitDiedError
 from catena.ssh.push.job import ATTEMPTS as RUNS
+from tests.sim.prints import Print
 from tests.sim.stage import Stage
 
 #: How often an idempotent action is begun that never ends.
@@ -46,6 +49,9 @@ class Run:
     #: Epochs of the chains that it worked on.
     epochs: dict[str, int] = field(default_factory=dict)
     begun: int = 0
+    #: What its runs have printed, and how many bytes of that the last one has.
+    prints: list[m.Printed] = field(default_factory=list)
+    printed: int = 0
     task: asyncio.Task[Any] | None = None
 
 
@@ -137,6 +143,7 @@ class SshHost:
         run = self.runs.setdefault(spec.jid, Run(spec, self.boot))
         if run.ret is None and run.task is None:
             run.begun += 1
+            run.printed = 0
             run.boot = self.boot
             self.stage.tell(self.name, f"begins {spec.fun} {spec.jid}, {run.begun}")
             if run.begun > RUNS:
@@ -172,9 +179,10 @@ class SshHost:
     async def _worked(self, run: Run) -> None:
         spec = run.spec
         value: dict[str, Any] = {}
-        if spec.fun == START and spec.chain is not None:
-            self.chains[spec.chain.chain_id] = spec.chain
-            value = await self._chunk(run, spec.chain, spec.chain.chunks[0])
+        chain = chain_of(spec)
+        if spec.fun == START and chain is not None:
+            self.chains[chain.chain_id] = chain
+            value = await self._chunk(run, chain, chain.chunks[0])
         elif spec.fun == RESUME:
             value = await self._resume(run)
         good = all(row["result"] for row in value.values() if isinstance(row, dict))
@@ -200,7 +208,7 @@ class SshHost:
         for action in chunk.actions:
             failed = any(row["result"] is False for row in rows.values())
             row = _row(chunk, False, "Prerequisite failed") if failed else None
-            row = row or await self._action(chunk, action)
+            row = row or await self._action(run, chunk, action)
             key = f"mgrcompat_|-{action.state_id}_|-x_|-module_run"
             rows[key] = {**row, "__run_num__": len(rows), "__id__": action.state_id}
         well = all(row["result"] for row in rows.values())
@@ -219,7 +227,9 @@ class SshHost:
             }
         return rows
 
-    async def _action(self, chunk: ChunkManifest, action: ActionManifest) -> dict[str, Any]:
+    async def _action(
+        self, run: Run, chunk: ChunkManifest, action: ActionManifest
+    ) -> dict[str, Any]:
         noted = self.journal.setdefault(action.action_id, Noted())
         if noted.row is not None:
             return noted.row
@@ -232,10 +242,20 @@ class SshHost:
             return _row(chunk, False, _INTERRUPTED)
         noted.attempts += 1
         self._mark(action.action_id, "begins")
+        self._print(run, f"{action.action_id} begins\n")
         await asyncio.sleep(self.stage.rng.choice((0.1, 1.0, 8.0, 30.0)))
         self._mark(action.action_id, "ends")
+        self._print(run, f"{action.action_id} ends\n")
         noted.row = _row(chunk, True, "done")
         return noted.row
+
+    def _print(self, run: Run, text: str) -> None:
+        if self.stage.prints is None:
+            return
+        part = m.Printed(run.begun - 1, run.printed, len(text), "stdout", text)
+        run.printed += len(text)
+        run.prints.append(part)
+        self.stage.prints.add(self.name, run.spec.jid, Print(**encode(part)))
 
     def _mark(self, action_id: int, what: str) -> None:
         self.stage.tell(self.name, f"** {action_id} {what}")
@@ -264,7 +284,7 @@ def _row(chunk: ChunkManifest, result: bool, comment: str) -> dict[str, Any]:
 class SimVisit:
     """A visit of a host (`master.push.visitor.Visitor`)."""
 
-    def __init__(self, host: SshHost, order: m.Order) -> None:
+    def __init__(self, host: SshHost, order: m.VisitOrder) -> None:
         self._host = host
         self._order = order
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
@@ -288,16 +308,23 @@ class SimVisit:
         host, spec = self._host, self._order.spec
         await asyncio.sleep(host.stage.rng.choice((0.05, 0.5, 2.0)))
         if not host.up or not host.joined:
-            yield m.Troubled(End.away.value, "Connection refused")
+            yield m.Troubled(VisitEnd.away.value, "Connection refused")
             return
-        yield m.Facts(f"mach-{host.name}", host.boot_id, "", "10.0.0.1", {"os": "x"},
+        yield m.HostReport(f"mach-{host.name}", host.boot_id, "", "10.0.0.1", {"os": "x"},
                       dict(host.pending))  # fmt: skip
         go = await self._answer(m.Go)
         if go.on and spec is not None:
             self._check()
             run = host.begin(spec)
             yield m.Began()
-            while run.ret is None:
+            # A visit tells all of it, as it reads the journal from its begin.
+            told = 0
+            while True:
+                for part in run.prints[told:]:
+                    yield part
+                told = len(run.prints)
+                if run.ret is not None:
+                    break
                 await asyncio.sleep(0.3)
                 self._check()
                 host.begin(spec)

@@ -1,4 +1,4 @@
-"""A world of hosts that SSH alone reaches: one master, some chains, and what befalls them."""
+"""A simulation run with hosts that are only reachable over SSH: one master, chains and faults."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import logging
 import random
 import shutil
+import sqlite3
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,11 @@ from catena.master.push.worker import WorkerParts
 from catena.master.store.database import StoreUnavailableError
 from tests.sim.faults import DAY
 from tests.sim.master import MasterHost, forget_connections
+from tests.sim.prints import QUERY, Prints
 from tests.sim.ssh_host import SimVisit, SshHost
 from tests.sim.stage import Stage
 from tests.sim.tasks import Killed
-from tests.sim.world import Outcome
+from tests.sim.world import STREAMING, Outcome
 
 TROUBLED_SECONDS = 60.0
 #: How long the healed world has to come to rest, virtual seconds.
@@ -45,6 +47,7 @@ class SshWorld:
     def __init__(self, seed: int, folder: Path, faulty: bool = True) -> None:
         self.seed, self.faulty = seed, faulty
         self.stage = Stage(seed)
+        self.stage.prints = Prints() if seed >= STREAMING else None
         rng = self.rng = random.Random(seed + 3)
         self.hosts = {
             name: SshHost(self.stage, name)
@@ -67,7 +70,7 @@ class SshWorld:
         #: What the master said of each host, last.
         self.notes: list[str] = []
 
-    async def _visit(self, order: m.Order) -> SimVisit:
+    async def _visit(self, order: m.VisitOrder) -> SimVisit:
         return SimVisit(self.hosts[order.host], order)
 
     # -- people ----------------------------------------------------------------------------------
@@ -99,8 +102,8 @@ class SshWorld:
 
     async def _state(self, label: str) -> str:
         shown = await self._ask(lambda s: s.show(ChainRef(label), "root"))
-        self.notes = [f"{one['minion']}: {one['note']}" for one in shown["minions"]]
-        return str(shown["state"])
+        self.notes = [f"{one.minion}: {one.note}" for one in shown.minions]
+        return str(shown.state)
 
     # -- what befalls it -------------------------------------------------------------------------
 
@@ -176,6 +179,7 @@ class SshWorld:
 
     def _judge(self, states: dict[str, str]) -> None:
         self._judge_organs()
+        self._judge_output()
         known = sum(host.interrupted for host in self.hosts.values())
         for label, state in states.items():
             if state not in _ENDS:
@@ -186,6 +190,21 @@ class SshWorld:
             self._judge_marks(host, states)
             if _busy(host):
                 self._wrong(f"{host.name} keeps {list(host.runs)} {host.pending}")
+
+    def _judge_output(self) -> None:
+        """What is stored of the jobs' output was printed, and nothing is there twice."""
+        prints = self.stage.prints
+        if prints is None:
+            return
+        with closing(sqlite3.connect(self.master.database)) as conn:
+            conn.row_factory = sqlite3.Row
+            rows = conn.execute(QUERY).fetchall()
+        for what in prints.wrong(rows):
+            self._wrong(what)
+        stored = {(row["minion"], row["jid"]) for row in rows}
+        for minion, jid in prints.jobs() if not self.faulty else ():
+            if (minion, jid) not in stored:
+                self._wrong(f"nothing is stored of what job {jid} printed on {minion}")
 
     def _judge_marks(self, host: SshHost, states: dict[str, str]) -> None:
         kinds = {
@@ -283,7 +302,7 @@ async def _unless_there(service: Any, document: ChainDocument) -> None:
 
 async def _unless_scheduled(service: Any, label: str) -> None:
     shown = await service.show(ChainRef(label), "root")
-    if shown["state"] == "draft":
+    if shown.state == "draft":
         await service.schedule(ChainSchedule(label), "root")
 
 

@@ -1,4 +1,4 @@
-"""What every simulated thing stands on: time, luck, the network, the tap, the trace."""
+"""What all simulated parts share: time, random numbers, the network, the tap, the trace."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from tests.sim.clockwork import HostClock, SimLoop
 from tests.sim.disk import Tap
 from tests.sim.network import Network
+from tests.sim.prints import Prints
 from tests.sim.tasks import Program, Turn
 
 
@@ -43,6 +44,8 @@ class Stage:
         self.verbose = verbose
         self.trace: list[str] = []
         self.effects: list[Effect] = []
+        #: What jobs print while they run; None: nothing.
+        self.prints: Prints | None = None
         self.faults: list[str] = []
         #: Judges effects: host, key, what.
         self.on_effect: Callable[[Any, str, str], None] = lambda *_: None

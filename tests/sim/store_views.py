@@ -1,4 +1,4 @@
-"""A master's tables as the checkers of the simulation ask for them, each a subquery."""
+"""Subqueries on a master's tables for the checkers of the simulation."""
 
 from __future__ import annotations
 

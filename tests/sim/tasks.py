@@ -1,4 +1,4 @@
-"""Simulated programs: who runs at the moment, and how each may die in the midst of it."""
+"""Simulated programs: which one runs now, and how each may be killed while it runs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""A power cut at every step of the log of events that wait for the master."""
+"""A power failure at every step of the log of events that wait for the master."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,14 +16,6 @@ from tests.sim import world
 from tests.sim.cuts import Bench
 from tests.sim.host import Host
 from tests.sim.world import World
-
-
-@pytest.fixture(scope="module")
-def below() -> Iterator[Path]:
-    """Give a folder that lies in memory where it can."""
-    folder = world.folder()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def nothing(root: Path) -> None:
@@ -54,7 +45,7 @@ def judge_events(root: Path, promised: set[str], gone: set[str]) -> None:
     assert set(EventLog(root, lambda: 7.0).keys()) == known | {"after"}
 
 
-def test_an_event_that_the_agent_took_is_there_and_whole(below: Path) -> None:
+def test_accepted_event_survives_a_power_failure_undamaged(below: Path) -> None:
     def write(root: Path) -> Iterator[str]:
         log = EventLog(root, lambda: 7.0)
         log.add(an_event("one"))
@@ -79,7 +70,7 @@ def test_an_event_that_the_agent_took_is_there_and_whole(below: Path) -> None:
     assert count > 30
 
 
-def test_what_is_stored_is_noted_with_the_next_events_and_the_log_goes_when_all_is(
+def test_event_log_records_stored_events_with_the_next_commit_and_is_removed_when_empty(
     below: Path,
 ) -> None:
     def write(root: Path) -> Iterator[str]:
@@ -105,7 +96,7 @@ def test_what_is_stored_is_noted_with_the_next_events_and_the_log_goes_when_all_
     assert max(lengths) == 4
 
 
-def test_a_log_of_events_is_written_anew_without_losing_one(
+def test_event_log_is_compacted_without_losing_an_event(
     below: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catena.minion.link.event_log.WASTE_BYTES", 200)
@@ -137,7 +128,7 @@ def test_a_log_of_events_is_written_anew_without_losing_one(
     assert lengths == set(range(4))
 
 
-def test_a_torn_log_of_events_is_mended_without_losing_one(below: Path) -> None:
+def test_torn_event_log_is_repaired_without_losing_an_event(below: Path) -> None:
     def torn(root: Path) -> None:
         log = EventLog(root, lambda: 7.0)
         log.add(an_event("one"))
@@ -199,7 +190,7 @@ def events_and_a_cut(
 
 
 @pytest.mark.parametrize("strike", [Host.power_cut, Host.kill_agent])
-def test_each_event_that_was_taken_is_stored_once_whatever_befalls_the_agent(
+def test_each_accepted_event_is_stored_once_when_the_agent_fails_at_any_step(
     below: Path, strike: Callable[[Host], None]
 ) -> None:
     kept = 0

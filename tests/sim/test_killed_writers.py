@@ -6,7 +6,6 @@ promises must survive the power failure all the same.
 
 from __future__ import annotations
 
-import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,17 +25,8 @@ from catena.runtime import agent_versions
 from catena.runtime.chain_store import ChainStore
 from catena.transport import keys
 from catena.transport.messages import EventFired
-from tests.sim import world
 from tests.sim.cuts import Bench
 from tests.sim.test_power_cuts import JID, MANIFEST, Files, nothing, point, resume_file
-
-
-@pytest.fixture(scope="module")
-def below() -> Iterator[Path]:
-    """Give a folder that lies in memory where it can."""
-    folder = world.folder()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_found_job_survives_the_next_power_failure(below: Path) -> None:

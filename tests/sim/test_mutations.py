@@ -1,9 +1,8 @@
-"""The judge sees what it has to: the product is broken on purpose, and some world shows it."""
+"""The checker detects errors: the product is broken on purpose, and some seed shows it."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from catena.master.jobs import returns
+from catena.master.jobs import output, returns
 from catena.minion.link.outbox import Outbox
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.chain_store import Chain
@@ -19,6 +18,7 @@ from catena.runtime.chunk_run import ChunkHooks
 from catena.runtime.journal import Journal, JournalDamagedError
 from catena.runtime.resume_file import ResumeFile
 from tests.sim import test_power_cuts, world
+from tests.sim.breaking import Mutation, shown_by
 from tests.sim.world import World
 
 #: Worlds until one must have shown it.
@@ -99,7 +99,28 @@ def takes_torn_records(stack: ExitStack, made: World | None) -> None:
     stack.enter_context(mock.patch.object(Journal, "_load", load))
 
 
-Mutation = Callable[[ExitStack, World], None]
+def stores_twice(stack: ExitStack, made: World) -> None:
+    """A part of output that is sent again is stored again."""
+    real = output.next_part
+
+    def next_part(end: output.OutputEnd, message: Any, limit: int) -> Any:
+        known = (message.attempt, message.at + message.size) <= (end.attempt, end.upto)
+        end = end._replace(attempt=message.attempt, upto=message.at) if known else end
+        return real(end, message, limit)
+
+    stack.enter_context(mock.patch.object(output, "next_part", next_part))
+
+
+def hides_gaps(stack: ExitStack, made: World) -> None:
+    """Nobody learns how much of the output is missing."""
+    real = output.next_part
+
+    def next_part(*given: Any) -> Any:
+        part = real(*given)
+        return part and part._replace(missed=0)
+
+    stack.enter_context(mock.patch.object(output, "next_part", next_part))
+
 
 #: What is broken -> a world that shows it.
 MUTATIONS: Mapping[Mutation, int] = {
@@ -113,34 +134,27 @@ MUTATIONS: Mapping[Mutation, int] = {
     acks_early: 1158,
     no_line: 1010,
 }
-
-
-@pytest.fixture(scope="module")
-def below() -> Iterator[Path]:
-    """Give a folder that lies in memory where it can."""
-    folder = world.folder()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def shown_by(mutation: Mutation, below: Path, seeds: Iterable[int]) -> int:
-    """Return the first seed whose world shows a mutation; 0: none does."""
-    for seed in seeds:
-        with ExitStack() as stack:
-            outcome = world.run(seed, below, change=lambda made: mutation(stack, made))
-        if outcome.violations:
-            return seed
-    return 0
+#: The same, in worlds whose jobs print while they run.
+OUTPUT_MUTATIONS: Mapping[Mutation, int] = {stores_twice: 60000056, hides_gaps: 60000012}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda found: found.__name__)
-def test_a_broken_product_is_seen(mutation: Mutation, below: Path) -> None:
-    # A world that is known to show it comes first: the search is for when worlds have changed.
-    seeds = (MUTATIONS[mutation], *range(world.LARGE + 1, world.LARGE + SEEDS + 1))
-    assert shown_by(mutation, below, seeds), f"{mutation.__doc__} No world showed it."
+def test_checker_detects_each_deliberate_error(mutation: Mutation, below: Path) -> None:
+    seeds = range(world.LARGE + 1, world.LARGE + SEEDS + 1)
+    assert shown_by(mutation, below, MUTATIONS[mutation], seeds), (
+        f"{mutation.__doc__} No world showed it."
+    )
 
 
-def test_a_journal_that_keeps_torn_records_is_seen(below: Path) -> None:
+@pytest.mark.parametrize("mutation", OUTPUT_MUTATIONS, ids=lambda found: found.__name__)
+def test_checker_detects_wrongly_stored_output(mutation: Mutation, below: Path) -> None:
+    seeds = range(world.STREAMING, world.STREAMING + SEEDS)
+    assert shown_by(mutation, below, OUTPUT_MUTATIONS[mutation], seeds), (
+        f"{mutation.__doc__} No world showed it."
+    )
+
+
+def test_power_failure_checker_detects_a_journal_that_keeps_torn_records(below: Path) -> None:
     with ExitStack() as stack:
         takes_torn_records(stack, None)
         with pytest.raises((AssertionError, JournalDamagedError)):

@@ -1,9 +1,8 @@
-"""A power cut at every step of everything that writes what must last."""
+"""A power failure at every step of everything that writes durable files."""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,14 +40,6 @@ JID = "20260101000000000001"
 EVERY = int(os.environ.get("CATENA_SIM_CUTS_EVERY", "12"))
 
 
-@pytest.fixture(scope="module")
-def below() -> Iterator[Path]:
-    """Give a folder that lies in memory where it can."""
-    folder = world.folder()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def nothing(root: Path) -> None:
     """Nothing was there before."""
 
@@ -56,7 +47,7 @@ def nothing(root: Path) -> None:
 # -- the journal ----------------------------------------------------------------------------------
 
 
-def test_a_journal_keeps_what_it_took_and_at_most_the_record_that_was_on_its_way(
+def test_journal_keeps_appended_records_and_at_most_the_unfinished_one(
     below: Path,
 ) -> None:
     keeps_records(below)
@@ -109,7 +100,7 @@ def with_first_point(root: Path) -> None:
     resume_file(root).write(point(2))
 
 
-def test_a_resume_file_is_the_old_or_the_new_one_and_new_once_it_is_written(below: Path) -> None:
+def test_resume_file_is_old_or_new_and_new_after_its_write_returned(below: Path) -> None:
     def write(root: Path) -> Iterator[int]:
         resume_file(root).write(point(3))
         yield 3
@@ -119,7 +110,7 @@ def test_a_resume_file_is_the_old_or_the_new_one_and_new_once_it_is_written(belo
         assert found is not None and found.chunk in (kept or (2, 3))
 
 
-def test_a_first_resume_file_is_there_once_it_is_written_with_the_key_that_signs_it(
+def test_first_resume_file_is_durable_with_its_signing_key_after_its_write_returned(
     below: Path,
 ) -> None:
     def write(root: Path) -> Iterator[int]:
@@ -131,7 +122,7 @@ def test_a_first_resume_file_is_there_once_it_is_written_with_the_key_that_signs
         assert found is not None if kept else found is None or found.chunk == 2
 
 
-def test_a_taken_resume_file_has_one_name_and_never_none(below: Path) -> None:
+def test_taken_resume_file_always_has_exactly_one_name(below: Path) -> None:
     def write(root: Path) -> Iterator[str]:
         resume_file(root).take()
         yield "taken"
@@ -172,7 +163,7 @@ def with_job(root: Path) -> None:
     assert store.folder(JID).claim(Claim(ProcessRef(5, 7, "boot")))
 
 
-def test_a_confirmed_job_is_there_and_one_that_may_have_begun_does_not_begin_anew(
+def test_confirmed_job_is_durable_and_a_possibly_started_job_does_not_start_again(
     below: Path,
 ) -> None:
     def write(root: Path) -> Iterator[str]:
@@ -191,7 +182,7 @@ def test_a_confirmed_job_is_there_and_one_that_may_have_begun_does_not_begin_ane
 
 
 @pytest.mark.parametrize("value", ["small", "x" * 70_000])
-def test_a_return_is_there_once_it_is_kept(below: Path, value: str) -> None:
+def test_return_is_durable_after_it_was_kept(below: Path, value: str) -> None:
     ret = a_return(value)
 
     def write(root: Path) -> Iterator[str]:
@@ -227,7 +218,7 @@ def is_known(root: Path) -> bool:
     return not bad and (seen or bool(found and store.folder(JID).has_return()))
 
 
-def test_a_job_that_is_let_go_is_remembered_or_said_once_more(below: Path) -> None:
+def test_ended_job_is_remembered_or_its_return_is_resent(below: Path) -> None:
     def write(root: Path) -> Iterator[str]:
         store_of(root, "boot").end(JID, 9)
         yield "ended"
@@ -235,7 +226,7 @@ def test_a_job_that_is_let_go_is_remembered_or_said_once_more(below: Path) -> No
     assert all(is_known(root) for root, _, _ in Bench(below, with_return, write).states())
 
 
-def test_a_job_is_remembered_when_it_goes_from_the_log(below: Path) -> None:
+def test_job_is_remembered_when_it_is_removed_from_the_log(below: Path) -> None:
     def ended(root: Path) -> None:
         with_return(root)
         store_of(root, "boot").end(JID, 9)
@@ -288,7 +279,7 @@ class Files:
         return None
 
 
-def test_a_chain_is_received_wholly_or_not_at_all(below: Path) -> None:
+def test_chain_is_received_completely_or_not_at_all(below: Path) -> None:
     files: Any = Files(below / "chunk")
 
     def write(root: Path) -> Iterator[str]:
@@ -343,7 +334,7 @@ def cut_job(steps: int, share: float, which: int) -> Callable[[World], None]:
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_chain_survives_a_cut_at_any_step_of_its_jobs(
+def test_chain_survives_a_power_failure_at_any_step_of_its_jobs(
     below: Path, share: float, which: int
 ) -> None:
     for steps in range(which + 1, 90, EVERY):
@@ -353,7 +344,7 @@ def test_a_chain_survives_a_cut_at_any_step_of_its_jobs(
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_chain_survives_the_masters_end_at_any_commit(below: Path, cut: bool) -> None:
+def test_chain_survives_a_crash_of_the_master_at_any_commit(below: Path, cut: bool) -> None:
     def change(made: World) -> None:
         one_chain(made)
         made.master.commits_left = commits

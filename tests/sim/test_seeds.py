@@ -1,11 +1,9 @@
-"""Worlds under random faults: everything that was promised holds in each."""
+"""Simulation runs under random faults: every invariant holds in each."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,8 @@ from tests.sim import world
 SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "300"))
 #: Rough worlds among them.
 ROUGH_SEEDS = SEEDS // 5
+#: Worlds whose jobs print while they run; each second one is rough.
+STREAMING_SEEDS = SEEDS // 8
 #: Seeds in one test: a failure names its seed, and workers share the load.
 BATCH = 25
 _HERE = Path(__file__).parent
@@ -27,14 +27,6 @@ def mended() -> list[int]:
     return [int(match[1]) for match in found if match]
 
 
-@pytest.fixture(scope="module")
-def below() -> Iterator[Path]:
-    """Give a folder that lies in memory where it can."""
-    folder = world.folder()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def judge(seed: int, below: Path, faulty: bool = True) -> None:
     outcome = world.run(seed, below, faulty=faulty)
     told = "\n    ".join(outcome.violations)
@@ -42,34 +34,43 @@ def judge(seed: int, below: Path, faulty: bool = True) -> None:
 
 
 @pytest.mark.parametrize("seed", mended())
-def test_a_world_that_once_went_wrong_goes_well(seed: int, below: Path) -> None:
+def test_seed_that_once_failed_passes(seed: int, below: Path) -> None:
     judge(seed, below)
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, BATCH))
-def test_the_invariants_hold_whatever_befalls_the_world(first: int, below: Path) -> None:
+def test_invariants_hold_under_random_faults(first: int, below: Path) -> None:
     for seed in range(first, min(first + BATCH, SEEDS + 1)):
         judge(world.LARGE + seed, below)
 
 
 @pytest.mark.parametrize("first", range(1, ROUGH_SEEDS + 1, BATCH))
-def test_the_invariants_hold_in_rough_worlds(first: int, below: Path) -> None:
+def test_invariants_hold_in_rough_runs(first: int, below: Path) -> None:
     for seed in range(first, min(first + BATCH, ROUGH_SEEDS + 1)):
         judge(world.ROUGH + 2 * seed + 1, below)
 
 
+@pytest.mark.parametrize("first", range(0, STREAMING_SEEDS, BATCH))
+def test_output_of_running_jobs_is_stored_as_it_was_printed(first: int, below: Path) -> None:
+    for seed in range(first, min(first + BATCH, STREAMING_SEEDS)):
+        judge(world.STREAMING + seed, below)
+
+
+@pytest.mark.parametrize("seed", range(world.STREAMING, world.STREAMING + 8, 2))
+def test_output_of_running_jobs_is_stored_in_runs_without_faults(seed: int, below: Path) -> None:
+    judge(seed, below, faulty=False)
+
+
 @pytest.mark.parametrize("seed", range(world.ROUGH + 1, world.ROUGH + 12, 2))
-def test_a_rough_world_that_nothing_befalls_does_all_that_was_wanted(
-    seed: int, below: Path
-) -> None:
+def test_rough_run_without_faults_completes_everything(seed: int, below: Path) -> None:
     judge(seed, below, faulty=False)
 
 
 @pytest.mark.parametrize("seed", range(world.LARGE + 1, world.LARGE + 16))
-def test_a_world_that_nothing_befalls_does_all_that_was_wanted(seed: int, below: Path) -> None:
+def test_run_without_faults_completes_everything(seed: int, below: Path) -> None:
     judge(seed, below, faulty=False)
 
 
-def test_a_seed_tells_one_story(below: Path) -> None:
+def test_same_seed_gives_the_same_trace(below: Path) -> None:
     seed = world.LARGE + 4
     assert world.run(seed, below).trace == world.run(seed, below).trace

@@ -11,6 +11,8 @@ from catena.core.plugins import function
 from tests.sim.stage import Stage
 from tests.sim.tasks import Job
 
+#: How often a job prints, where jobs print.
+PRINT_SECONDS = 0.6
 #: Set by the world that runs.
 STAGE: list[Stage] = []
 
@@ -29,8 +31,25 @@ def mark(context: Context, key: str, seconds: float = 0.0, fails: bool = False) 
     host = job.host
     epoch = host.epoch_of(key)
     stage.effect(host, key, "begins", epoch)
-    job.sleep(seconds)
+    if stage.prints is None:
+        job.sleep(seconds)
+    else:
+        _sleep_aloud(context, job, key, seconds)
     stage.effect(host, key, "ends", epoch)
     if fails:
         raise CommandExecutionError(f"{key} was told to fail")
     return key
+
+
+def _sleep_aloud(context: Context, job: Job, key: str, seconds: float) -> None:
+    """Let time pass as a command does that prints now and then, to both streams."""
+    context.host.show_output()
+    tap = context.host.listen()
+    lines = 1 + int(seconds / PRINT_SECONDS)
+    for number in range(lines):
+        if tap is not None:
+            stream = "stderr" if number % 4 == 3 else "stdout"
+            tap.take(stream, f"{key} {number} of {lines}\n".encode())
+        job.sleep(seconds / lines)
+    if tap is not None:
+        tap.close()

@@ -1,4 +1,4 @@
-"""One world from one seed: who is in it, what people want, what befalls it, and how it ends."""
+"""One simulation run from one seed: its hosts, the users' requests, its faults and its end."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.sim.faults import Faults
 from tests.sim.host import Host
 from tests.sim.master import MasterHost
 from tests.sim.network import Weather
+from tests.sim.prints import Prints
 from tests.sim.stage import Stage
 from tests.sim.tasks import Killed
 
@@ -35,6 +36,8 @@ REST_SECONDS = 2400.0
 LARGE = 1000
 #: From this seed on each odd one makes a rough world (`rough.RoughWorld`).
 ROUGH = 10_000_000
+#: From this seed on jobs print while they run. The stories of earlier seeds must not change.
+STREAMING = 60_000_000
 
 
 @dataclass(frozen=True)
@@ -112,12 +115,13 @@ class World:
         self.judged_calm = True
         self.size = self.drawn_size(seed)
         self.stage = Stage(seed, verbose)
+        self.stage.prints = Prints() if seed >= STREAMING else None
         rng = self.rng = random.Random(seed + 3)
         names = [f"m{number}" for number in range(1, rng.choice(self.size.hosts) + 1)]
         keys = {name: key_of(name) for name in (*names, *self.strangers)}
         self.master = MasterHost(self.stage, folder, {"ping_interval_seconds": 15}, keys)
         options = {"reboot_deadline_minutes": 1, "resume_after_seconds": 60}
-        local = rng.random() < 0.25
+        local = rng.random() < self.local_share
         self.hosts = {
             name: Host(
                 self.stage, name, folder, keys[name],
@@ -133,6 +137,8 @@ class World:
 
     # -- what other kinds of worlds have otherwise ---------------------------------------------
 
+    #: Share of worlds whose hosts resume by themselves.
+    local_share = 0.25
     #: Minions whose keys are accepted beside those of the hosts.
     strangers: tuple[str, ...] = ()
 
@@ -211,7 +217,7 @@ class World:
         request = ChainSchedule(order.label)
         shown = await self.insist(order, lambda s: s.schedule(request, "root"), "scheduled")
         order.accepted = True
-        order.chain_id = shown["id"]
+        order.chain_id = shown.id
         self.stage.tell("root", f"scheduled {order.label} as {order.chain_id}")
         if order.cancel_at is not None:
             await asyncio.sleep(order.cancel_at)
@@ -244,7 +250,7 @@ class World:
                 shown = await self.ask(lambda s: s.show(ChainRef(order.label), "root"))
             except (CatenaError, ConnectionResetError):
                 continue
-            if done == "scheduled" and shown["state"] != "draft":
+            if done == "scheduled" and shown.state != "draft":
                 return shown
             if done == "applied":
                 return shown

@@ -1,4 +1,4 @@
-"""The long run: real daemons, mixed load, random faults; then everything heals and is checked.
+"""The soak test: real daemons, mixed load, random faults; then all faults end and all is checked.
 
     python -m tests.soak --minutes 30 --minions 50 --seed 1
 

@@ -1,4 +1,4 @@
-"""Damage that a person, a disk or another program does to files that the daemons keep.
+"""Damage by a person, a disk or another program to files of the daemons.
 
 Each kind changes files of one host, or of the master, while everything runs. What was damaged is
 noted, so that the verdict can ask that the product names it.

@@ -1,4 +1,4 @@
-"""Memory and descriptors of processes over time, and how fast they grow."""
+"""Memory and file descriptors of processes over time, and how fast they grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Broken trees, run through catena's own command: what a person is told about each.
+"""Broken state trees, run through catena's own command: the error message of each.
 
 A file of tests/cases/broken/ maps the name of a case to what it is:
 

@@ -1,4 +1,4 @@
-"""Makes the Debian roots that tests need: before any test runs, and outside every limit of one.
+"""Build the Debian roots that tests need, before any test runs and outside its time limit.
 
 A root is built in a folder of its own and gets its name when it is complete, so what has the name
 can be used. What is mounted for it is mounted in a namespace that ends with the build, however

@@ -18,7 +18,7 @@ from catena.runtime import processes
 from catena.runtime.push import protocol as p
 from catena.runtime.push.runs import RunFolder
 from catena.ssh.connect import channel
-from catena.ssh.connect.errors import ChannelLostError, Phase
+from catena.ssh.connect.errors import ChannelLostError, PushPhase
 from catena.ssh.push.bundle import Bundle, bundle
 from catena.ssh.push.program import Part, Program
 
@@ -29,7 +29,7 @@ SECONDS = 60.0
 
 
 class Pipes:
-    """A command behind pipes, as `ssh.connect.session.Session` is behind sshd."""
+    """A command behind pipes, as `ssh.connect.session.RemoteCommand` is behind sshd."""
 
     may_ask = False
 
@@ -50,7 +50,7 @@ class Pipes:
             self.process.stdin.write(data)
             self.process.stdin.flush()
         except OSError as error:
-            raise ChannelLostError("host", Phase.run, str(error), waits=True) from None
+            raise ChannelLostError("host", PushPhase.run, str(error), waits=True) from None
 
     def receive(self, deadline: float) -> tuple[bytes, bytes]:
         assert self.process.stdout is not None and self.process.stderr is not None
@@ -143,7 +143,7 @@ def job(fun: str = "test.ping", *args: Any, settings: Any = None, **fields: Any)
     """Return a job that calls *fun*; keywords are fields of the job, or of its spec."""
     own = {name: fields.pop(name) for name in list(fields) if name in _JOB_FIELDS}
     spec = JobSpec(JID, fun, args, **fields)
-    return p.PushedJob(spec, p.Identity("web1", dict(settings or {})), **own)
+    return p.PushedJob(spec, p.HostIdentity("web1", dict(settings or {})), **own)
 
 
 _JOB_FIELDS = frozenset(p.PushedJob.__dataclass_fields__) - {"spec", "identity"}
@@ -162,9 +162,9 @@ def begin(program: Program, what: p.PushedJob, run_id: str = RUN) -> p.Polled:
     return program.begin(run_id, part.sha256)
 
 
-def steps_until(program: Program, kind: str, run_id: str = RUN) -> list[p.Step]:
+def steps_until(program: Program, kind: str, run_id: str = RUN) -> list[p.RunStep]:
     """Return the steps of a run up to the first one of *kind* ("" : to its end)."""
-    steps: list[p.Step] = []
+    steps: list[p.RunStep] = []
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
         polled = program.poll(run_id, len(steps), 5.0)

@@ -23,9 +23,9 @@ from catena.core.errors import CatenaError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
 from catena.renderers import config_files
-from catena.runtime.executor import Outcome
-from catena.ssh.connect.link import Channel, Completed, Connection, Probed
-from catena.ssh.connect.target import Target
+from catena.runtime.executor import FinishedJob
+from catena.ssh.connect.link import Completed, Connection, Probed, ProgramChannel
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push import job
 from tests.support.pushed import Bench
 from tests.support.salt_cases import Answer, Case, Stage, _answer
@@ -40,7 +40,7 @@ class PipeConnection:
     """A host behind pipes, as `ssh.connect.connection` is behind sshd."""
 
     bench: Bench
-    target: Target
+    target: SshTarget
 
     def run(self, argv: Any, **_: Any) -> Completed:
         raise AssertionError(f"no command is run on the side: {argv}")
@@ -50,7 +50,7 @@ class PipeConnection:
 
     def open_channel(
         self, argv: Any, *, supply: Callable[[], bytes] | None = None, timeout: float = 60.0
-    ) -> Channel:
+    ) -> ProgramChannel:
         from typing import cast
 
         from catena.ssh.connect import channel
@@ -63,10 +63,10 @@ class PipeConnection:
         """Nothing is left: channels end by themselves."""
 
 
-def connector(bench: Bench) -> Callable[[Target], Connection]:
+def connector(bench: Bench) -> Callable[[SshTarget], Connection]:
     """Return what connects to a host behind pipes."""
 
-    def connect(target: Target) -> Connection:
+    def connect(target: SshTarget) -> Connection:
         return PipeConnection(bench, target)
 
     return connect
@@ -110,11 +110,11 @@ class PushedStage(Stage):
             code = error.exit_code
         return _answer(self.clean(out.getvalue()), self.clean(err.getvalue()), code)
 
-    def connector(self, bench: Bench) -> Callable[[Target], Connection]:
+    def connector(self, bench: Bench) -> Callable[[SshTarget], Connection]:
         """Return what connects to the host."""
         return connector(bench)
 
-    def _show(self, found: Outcome, out: io.StringIO, err: io.StringIO) -> int:
+    def _show(self, found: FinishedJob, out: io.StringIO, err: io.StringIO) -> int:
         ret = found.ret
         if found.raised and isinstance(ret.value, str):
             err.write(printable(ret.value) + "\n")
@@ -125,10 +125,10 @@ class PushedStage(Stage):
     def _config(self) -> dict[str, Any]:
         return config_files.read(self.conf / "minion")
 
-    def target(self, step: Mapping[str, Any]) -> Target:
+    def target(self, step: Mapping[str, Any]) -> SshTarget:
         """Return the host, with the case's configuration."""
         given = {k: v for k, v in self._config().items() if k not in (*_MASTERS, "id", "root_dir")}
-        return Target(minion_id(ID), "127.0.0.1", minion_opts=given)
+        return SshTarget(minion_id(ID), "127.0.0.1", minion_opts=given)
 
     def settings(self) -> MasterSettings:
         """Return a master that has the case's roots."""

@@ -1,4 +1,4 @@
-"""A master with hosts that SSH alone reaches, and real minions beside them, on this machine.
+"""A master with hosts that are only reachable over SSH, and real minions, on this machine.
 
 Each host is a port of one sshd with a room, a boot id and a reboot command of its own. A reboot
 writes another boot id, and keeps the host down where the test says so (`stays`); the first one of

@@ -24,7 +24,7 @@ from catena.core.ids import minion_id
 from catena.ssh.connect.client_config import ClientFiles
 from catena.ssh.connect.connection import SshConnection, open_connection
 from catena.ssh.connect.host_keys import lookup_name
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
 USER = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -193,10 +193,10 @@ class SshServer:
             path.chmod(0o600)
         return ClientFiles(self.home, (path,), self.known_hosts, agent)
 
-    def target(self, kind: str = "plain", **fields: Any) -> Target:
+    def target(self, kind: str = "plain", **fields: Any) -> SshTarget:
         """Return a target of one kind of host."""
         given: dict[str, Any] = {"user": USER, "timeout_seconds": 20, **fields}
-        return Target(minion_id(kind), "127.0.0.1", self.ports[kind], **given)
+        return SshTarget(minion_id(kind), "127.0.0.1", self.ports[kind], **given)
 
     def connect(self, kind: str = "plain", **fields: Any) -> SshConnection:
         """Return a connection to one kind of host."""

@@ -1,4 +1,4 @@
-"""Check the subjects of the last commits: `make lint` runs it.
+"""Check the subjects of the last commits; run by `make lint`.
 
 A subject is in the imperative, begins with a capital letter, has at most 72 characters and no full
 stop. Only commits made after this check are read, the last 20 of them.

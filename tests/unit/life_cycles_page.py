@@ -17,26 +17,26 @@ from catena.minion.jobs.lifecycle import MACHINE as JOB
 from catena.runtime import chain_record
 
 _KINDS = {
-    Kind.working: "A program of catena is busy with it and moves it on.",
-    Kind.wait: "Something outside must happen first: a message, a boot, a time.",
-    Kind.hold: "It is stopped on its way until a person lets it continue.",
-    Kind.failure: "An error stopped it. It is kept for another try.",
-    Kind.stable: "It is at rest. A new request moves it on.",
-    Kind.final: "It has ended. Nothing leads out.",
+    Kind.working: "A program of catena processes it and moves it to the next state.",
+    Kind.wait: "It waits for an external event: a message, a boot, a time.",
+    Kind.hold: "It is stopped until a person lets it continue.",
+    Kind.failure: "An error stopped it. It can be retried.",
+    Kind.stable: "It is idle until a new request.",
+    Kind.final: "It has ended. No transition leaves this state.",
 }
 _ACTORS = {
-    Actor.api: "a person or program with a request",
-    Actor.system: "the master itself, also when it concludes something from reports",
-    Actor.agent: "the minion or host that the thing is about",
+    Actor.api: "a person or program that sends a request",
+    Actor.system: "the master itself, also when it draws a conclusion from reports",
+    Actor.agent: "the minion or host to which the object belongs",
 }
 _HEAD = """\
 # Life cycles
 
 {made_by}
 
-Everything that catena keeps track of has a life cycle: a table of states and transitions. The code
-obeys these tables. Each transition names who may cause it; anybody else is refused. A transition
-that is not in the table cannot happen.
+Every object that catena tracks has a life cycle: a table of states and transitions, which the code
+enforces. Each transition names the actor that may cause it; other actors are refused. A transition
+that is not in the table can't happen.
 
 | kind of state | meaning |
 |---|---|
@@ -63,9 +63,9 @@ CYCLES = (
     ),
     Cycle(
         "Executions",
-        "An execution is one action on one minion. The four statuses that people see are a view:\n"
-        "*Queued* is `PENDING_APPROVE`, `PENDING_SCHEDULE` and `NEW`; *Picked Up* is `RUNNING`;\n"
-        "*Completed* is `DONE`; *Failed* is `FAILED`, `CANCELLED` and `LOST`.",
+        "An execution is one action on one minion. Users see four statuses, which combine the\n"
+        "states: *Queued* is `PENDING_APPROVE`, `PENDING_SCHEDULE` and `NEW`; *Picked Up* is\n"
+        "`RUNNING`; *Completed* is `DONE`; *Failed* is `FAILED`, `CANCELLED` and `LOST`.",
         EXECUTION,
     ),
     Cycle(
@@ -93,8 +93,8 @@ CYCLES = (
     Cycle(
         "Jobs on a minion",
         "The agent keeps this state of each open job in memory; `catena run MINION\n"
-        "saltutil.running` shows it. At its next start it is worked out from the job's folder and "
-        "the\nagent's log.",
+        "saltutil.running` shows it. At its next start the agent derives it from the job's\n"
+        "folder and its log.",
         JOB,
     ),
     Cycle(

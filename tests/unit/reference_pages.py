@@ -64,7 +64,12 @@ def sources() -> str:
 
 def is_used(name: str) -> bool:
     """Return whether some code acts on a setting."""
-    return bool(re.search(rf"\b{name}\b", sources()))
+    return name in _words()
+
+
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", sources()))
 
 
 def _values(field: dataclasses.Field[Any]) -> str:
@@ -102,19 +107,21 @@ def settings() -> str:
         "",
         MADE_BY,
         "",
-        "The master reads `master`, the minion `minion`, both from the folder that `--config-dir`",
-        "names (`/etc/catena` by default), and then every `master.d/*.conf` or `minion.d/*.conf`",
-        "in the order of their names. Later files win; mappings are joined. Files whose names",
-        "begin with `_` are state of the agent, never configuration. All are YAML.",
+        "The master reads the file `master`, the minion the file `minion`, in the folder that",
+        "`--config-dir` names (`/etc/catena` by default). Then each reads every `master.d/*.conf`",
+        "or `minion.d/*.conf` in the order of the names. Later files override earlier ones;",
+        "mappings are merged. Files whose names begin with `_` are state of the agent, never",
+        "configuration. All files are YAML.",
         "",
-        "An unknown key, a wrong type or a value out of range is an error that names the key and,",
-        "where one is near, the right name. `catena config check` finds them without starting",
-        "anything. A dotted key such as `mysql.host` is kept for modules that ask for it.",
+        "An unknown key, a wrong type or a value out of range is an error. The message names the",
+        "key and, if there is one, the nearest valid name. `catena config check` finds such",
+        "errors without starting a daemon. Dotted keys such as `mysql.host` are passed to modules",
+        "that read them.",
         "",
-        "`cache_dir`, `state_dir`, `pki_dir`, `run_dir`, `log_file` and `agent_dir` stay where",
-        "they are set. Where they are not, `root_dir` is put before their defaults; with a",
-        "configuration outside `/etc/catena` and no `root_dir` they lie beside it, in",
-        "`state/master` or `state/minion`, so that no root is needed.",
+        "`root_dir` is put before the defaults of `cache_dir`, `state_dir`, `pki_dir`, `run_dir`,",
+        "`log_file` and `agent_dir`; values that you set stay unchanged. Without `root_dir`, a",
+        "configuration outside `/etc/catena` keeps these folders beside it, in `state/master` or",
+        "`state/minion`, so that you don't need root.",
         "",
     ]
     for title, module, kind in (
@@ -126,8 +133,8 @@ def settings() -> str:
         lines += [
             f"### Salt's keys without effect: {title.lower()}",
             "",
-            "Accepted, so that a Salt configuration can be used as it is, and listed once by",
-            "`catena config check`:",
+            "catena accepts these keys, so that you can use a Salt configuration unmodified.",
+            "`catena config check` lists them once:",
             "",
             keys + ".",
             "",
@@ -264,24 +271,26 @@ def functions() -> str:
         "",
         MADE_BY,
         "",
-        "What is built in. `catena doc FUNCTION` shows an execution function's whole text. Custom",
-        "files in `_modules`, `_states` and `_grains` of the file roots add to it on the minion.",
+        "These functions are built in. `catena doc FUNCTION` prints the whole text of an",
+        "execution function. Files in `_modules`, `_states` and `_grains` of the file roots add",
+        "custom functions on the minion.",
         "",
         "## Execution functions",
         "",
-        "Called by `catena run`, `catena call`, `--call` of a chain, `salt['…']` in templates and",
-        "`module.run`.",
+        "You call them with `catena run`, `catena call`, `--call` of a chain, `salt['…']` in",
+        "templates, and `module.run`.",
         "",
         *_by_module(execution_registry()),
         "## States",
         "",
-        "Used in SLS files and by `state.single`. Beside these arguments every state takes the",
-        "requisites and conditions (`require`, `watch`, `onchanges`, `unless`, …).",
+        "You use them in SLS files and with `state.single`. In addition to these arguments, every",
+        "state accepts requisites and conditions (`require`, `watch`, `onchanges`, `unless`, …).",
         "",
         *_by_module(Registry("state", STATES, StateMark)),
         "## Runners",
         "",
-        "Functions of the master: `catena runner FUNCTION`, `runner.FUNCTION` in reactor files.",
+        "Runners are functions of the master. You call them with `catena runner FUNCTION`, or",
+        "with `runner.FUNCTION` in reactor files.",
         "",
         "| name | arguments | does |",
         "|---|---|---|",

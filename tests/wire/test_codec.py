@@ -104,7 +104,7 @@ def test_every_message_arrives_as_it_was_sent(
 
 
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
-def test_every_message_may_arrive_somewhere_and_nowhere_else(kind: type[Any]) -> None:
+def test_every_message_is_accepted_only_on_its_own_sockets(kind: type[Any]) -> None:
     frame = bytes([NUMBERS[kind.__name__], wire.VERSION]) + bytes(32)
     assert places(kind), f"{kind.__name__} can never be sent"
     for socket, receiver in ALLOWED.keys() - set(places(kind)):
@@ -114,7 +114,7 @@ def test_every_message_may_arrive_somewhere_and_nowhere_else(kind: type[Any]) ->
 
 @given(st.sampled_from(sorted(ALLOWED)), st.binary(max_size=400))
 @settings(max_examples=300)
-def test_noise_is_a_peer_error_and_nothing_else(place: tuple[str, str], noise: bytes) -> None:
+def test_random_bytes_raise_only_peer_errors(place: tuple[str, str], noise: bytes) -> None:
     try:
         wire.unpack(noise, socket=place[0], receiver=place[1])
     except wire.WireError as error:
@@ -124,7 +124,7 @@ def test_noise_is_a_peer_error_and_nothing_else(place: tuple[str, str], noise: b
 
 @given(st.sampled_from(sorted(ALLOWED)), st.data(), st.binary(max_size=200))
 @settings(max_examples=300)
-def test_noise_behind_a_true_header_is_a_peer_error(
+def test_random_bytes_after_a_valid_header_raise_a_peer_error(
     place: tuple[str, str], data: st.DataObject, noise: bytes
 ) -> None:
     kind = record(data.draw(st.sampled_from(sorted(ALLOWED[place]))))
@@ -137,7 +137,7 @@ def test_noise_behind_a_true_header_is_a_peer_error(
 
 @given(st.data())
 @settings(max_examples=200)
-def test_one_changed_byte_never_escapes_as_another_error(data: st.DataObject) -> None:
+def test_changed_byte_raises_no_error_but_a_wire_error(data: st.DataObject) -> None:
     frame = bytearray(
         wire.pack(Hello("m", "x", "b", "s", "1", "minion", True, {"os": ["a", 1]}, ("1",)))
     )
@@ -194,7 +194,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("frame", "kind", "text"), [b[1:] for b in BAD], ids=[b[0] for b in BAD])
-def test_a_malformed_frame_names_its_fault(
+def test_malformed_frame_error_names_what_is_wrong(
     frame: bytes, kind: type[wire.WireError], text: str
 ) -> None:
     with pytest.raises(kind, match=text) as found:
@@ -203,13 +203,13 @@ def test_a_malformed_frame_names_its_fault(
     assert found.value.msg_id == (b"i" * 16 if len(frame) >= 34 else bytes(16))
 
 
-def test_many_small_values_are_too_many() -> None:
+def test_too_many_small_values_are_refused() -> None:
     body = b"\xdd" + (2_500_000).to_bytes(4, "big") + b"\xc0" * 2_500_000
     with pytest.raises(wire.BodySizeError, match="2000000"):
         wire.unpack_body(body, wire.LIMITS["local", "master"])
 
 
-def test_the_enrol_socket_takes_little() -> None:
+def test_enrol_socket_refuses_large_messages() -> None:
     large = EnrolRequest("m" * 5000, "x", "1")
     with pytest.raises(wire.LargeFrameError):
         wire.unpack(wire.pack(large), socket="enrol", receiver="master")
@@ -217,7 +217,7 @@ def test_the_enrol_socket_takes_little() -> None:
         wire.check_outgoing(wire.pack(large), socket="enrol", receiver="master")
 
 
-def test_depth_is_allowed_up_to_the_limit() -> None:
+def test_nesting_is_allowed_up_to_the_limit() -> None:
     def nested(levels: int) -> Any:
         value: Any = None
         for _ in range(levels):
@@ -230,13 +230,13 @@ def test_depth_is_allowed_up_to_the_limit() -> None:
         wire.unpack_body(wire.pack_body(nested(11)), limit)
 
 
-def test_yaml_keys_that_are_not_text_arrive() -> None:
+def test_keys_that_are_not_text_arrive_unchanged() -> None:
     pillar = {"ports": {80: "http", 1.5: "x", True: "y", None: "z"}}
     frame = wire.pack(PillarReply(pillar))
     assert wire.unpack(frame, socket="control", receiver="minion").message.pillar == pillar
 
 
-def test_text_that_is_no_unicode_travels_escaped() -> None:
+def test_text_that_is_not_valid_unicode_is_sent_escaped() -> None:
     frame = wire.pack(EventFired("1", "t", {"file": "caf\udce9"}))
     message = wire.unpack(frame, socket="control", receiver="master").message
     assert message.data == {"file": "caf\\udce9"}
@@ -267,7 +267,7 @@ def returning(value: Any) -> JobReturn:
     ],
     ids=["event", "grains", "progress", "return"],
 )
-def test_numbers_that_are_none_arrive_from_a_minion_as_text(message: Any, expected: Any) -> None:
+def test_nan_and_infinity_from_a_minion_arrive_as_text(message: Any, expected: Any) -> None:
     found = wire.unpack(wire.pack(message), socket="control", receiver="master", keep=True)
     assert found.message == expected
     # What came is not what is said now, and must not be stored.
@@ -276,7 +276,7 @@ def test_numbers_that_are_none_arrive_from_a_minion_as_text(message: Any, expect
     assert again.body != b""
 
 
-def test_large_return_has_its_odd_numbers_as_text() -> None:
+def test_large_return_has_nan_and_infinity_as_text() -> None:
     parts = return_parts.split_return(returning([ODD_NUMBERS, "x" * 2_000_000]))
     assert return_parts.join_return(parts, 10_000_000).ret.value[0] == AS_TEXT
 
@@ -292,7 +292,7 @@ def test_arguments_and_pillar_keep_infinity_as_a_number() -> None:
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 20261122144001123456])
-def test_integer_of_more_than_64_bits_travels_as_its_decimal_text(number: int) -> None:
+def test_integer_of_more_than_64_bits_is_sent_as_decimal_text(number: int) -> None:
     params = {"args": [number, [number]], "kwargs": {"jid": number, number: 2**64 - 1}}
     frame = wire.pack(ClientRequest("runner.call", params))
     message = wire.unpack(frame, socket="local", receiver="master").message
@@ -304,7 +304,7 @@ def test_integer_of_more_than_64_bits_travels_as_its_decimal_text(number: int) -
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), [[]]], ids=["set", "object", "endless"])
-def test_what_cannot_travel_is_the_senders_error(value: Any) -> None:
+def test_value_that_cannot_be_packed_raises_an_error_at_the_sender(value: Any) -> None:
     if value == [[]]:
         value[0].append(value)
     with pytest.raises(wire.NotPackableError):
@@ -318,21 +318,21 @@ def test_only_messages_are_packed() -> None:
         wire.pack(Ping(1), msg_id=b"short")
 
 
-def test_an_empty_reply_to_means_none() -> None:
+def test_empty_reply_to_means_no_reply() -> None:
     frame = wire.pack(Pong(1), reply_to=b"")
     assert wire.unpack(frame, socket="control", receiver="master").reply_to == wire.ZERO
 
 
-def test_ids_are_made_when_none_is_given() -> None:
+def test_message_ids_are_generated_when_none_is_given() -> None:
     frames = {wire.pack(EnrolProbe())[2:18] for _ in range(100)}
     assert len(frames) == 100
 
 
-def test_every_place_has_a_limit_and_every_limit_a_place() -> None:
+def test_every_socket_and_receiver_has_a_size_limit() -> None:
     assert wire.LIMITS.keys() == ALLOWED.keys()
 
 
-def test_a_job_order_of_a_chain_survives() -> None:
+def test_job_request_arrives_unchanged() -> None:
     frame = wire.pack(ClientRequest("job.run", {"tgt": "*", "fun": "test.ping"}))
     message = wire.unpack(frame, socket="local", receiver="master").message
     assert message == ClientRequest("job.run", {"tgt": "*", "fun": "test.ping"})
@@ -345,13 +345,13 @@ def a_return(size: int) -> JobReturn:
 
 @given(st.integers(0, 5000), st.integers(1, 700), st.randoms())
 @settings(max_examples=50)
-def test_a_return_in_pieces_is_the_return(size: int, piece: int, chance: Any) -> None:
+def test_return_split_into_parts_is_joined_unchanged(size: int, piece: int, chance: Any) -> None:
     parts = return_parts.split_return(a_return(size), piece)
     chance.shuffle(parts)
     assert return_parts.join_return(parts, 100_000) == JobReturned(a_return(size))
 
 
-def test_pieces_that_do_not_fit_are_refused() -> None:
+def test_return_parts_that_do_not_match_are_refused() -> None:
     parts = return_parts.split_return(a_return(1000), 300)
     other = return_parts.split_return(a_return(1001), 300)
     forged = dataclasses.replace(parts[1], data=b"y" * len(parts[1].data))
@@ -359,9 +359,9 @@ def test_pieces_that_do_not_fit_are_refused() -> None:
     for bad, text in [
         ([], "missing"),
         (parts[:-1], "missing"),
-        ([*parts, parts[0]], "double"),
+        ([*parts, parts[0]], "duplicated"),
         ([other[0], *parts[1:]], "different"),
-        ([parts[0], forged, *parts[2:]], "hash"),
+        ([parts[0], forged, *parts[2:]], "SHA-256"),
         (renamed, "another job"),
     ]:
         with pytest.raises(wire.PartsError, match=text):
@@ -370,14 +370,14 @@ def test_pieces_that_do_not_fit_are_refused() -> None:
         return_parts.join_return(parts, 999)
 
 
-def test_a_piece_fits_the_bulk_socket() -> None:
+def test_return_part_fits_the_bulk_socket() -> None:
     part = return_parts.split_return(a_return(3 * wire.CHUNK_BYTES))[0]
     frame = wire.pack(part)
     wire.check_outgoing(frame, socket="bulk", receiver="master")
     assert wire.unpack(frame, socket="bulk", receiver="master").message == part
 
 
-def test_a_message_is_kept_as_it_came() -> None:
+def test_message_body_is_kept_as_received() -> None:
     reply = ChunkReply("0" * 64, 7, b"\x00piece")
     came = wire.pack(reply)
     kept = wire.unpack(came, socket="bulk", receiver="minion", keep=True)
@@ -386,7 +386,7 @@ def test_a_message_is_kept_as_it_came() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65535, 65536, PIECE_BYTES])
-def test_a_piece_of_a_file_is_packed_as_any_message(size: int) -> None:
+def test_file_chunk_is_packed_like_any_message(size: int) -> None:
     reply = ChunkReply("0" * 64, 1 << 40, b"p" * size)
     frame = wire.pack(reply, msg_id=b"m" * 16)
     assert wire.unpack(frame, socket="bulk", receiver="minion").message == reply
@@ -394,7 +394,7 @@ def test_a_piece_of_a_file_is_packed_as_any_message(size: int) -> None:
     wire.check_outgoing(wire.packed(reply), socket="bulk", receiver="minion")
 
 
-def test_the_data_of_a_large_piece_stay_in_their_frame() -> None:
+def test_data_of_a_large_file_chunk_is_not_copied() -> None:
     frame = bytearray(wire.pack(ChunkReply("0" * 64, 7, b"p" * PIECE_BYTES)))
     piece = wire.unpack(frame, socket="local", receiver="job").message
     frame[-1:] = b"q"
@@ -408,7 +408,7 @@ def test_the_data_of_a_large_piece_stay_in_their_frame() -> None:
         {"sha256": "\xa4data\xc6" * 9, "offset": 7, "data": bytes(2 * wire.UNCOPIED_BYTES)},
     ],
 )
-def test_a_large_piece_that_is_packed_in_another_way_is_read_as_any_message(
+def test_large_file_chunk_in_another_encoding_is_read_like_any_message(
     fields: dict[str, Any],
 ) -> None:
     head = wire.pack(ChunkReply("", 0, b""))[: wire.HEADER_BYTES]
@@ -416,13 +416,13 @@ def test_a_large_piece_that_is_packed_in_another_way_is_read_as_any_message(
     assert wire.unpack(frame, socket="bulk", receiver="minion").message == ChunkReply(**fields)
 
 
-def test_a_large_piece_is_checked_as_any_message() -> None:
+def test_large_file_chunk_is_checked_like_any_message() -> None:
     frame = wire.pack(ChunkReply("0" * 64, 7, bytes(2 * wire.UNCOPIED_BYTES)))
     with pytest.raises(wire.FieldError):
         wire.unpack(frame.replace(b"offset", b"offsat"), socket="bulk", receiver="minion")
 
 
-def test_a_piece_that_is_too_large_is_not_sent() -> None:
+def test_oversized_file_chunk_is_not_sent() -> None:
     reply = ChunkReply("0" * 64, 0, bytes(PIECE_BYTES + 64 * wire.KIB))
     with pytest.raises(wire.MessageTooLargeError):
         wire.check_outgoing(wire.packed(reply), socket="bulk", receiver="minion")
@@ -431,7 +431,7 @@ def test_a_piece_that_is_too_large_is_not_sent() -> None:
 UNREAD = frozenset({"ChunkReply"})
 
 
-def test_an_unread_message_is_passed_on_as_it_came() -> None:
+def test_message_that_is_not_decoded_is_forwarded_unchanged() -> None:
     reply = ChunkReply("0" * 64, 7, b"\x00piece")
     came = wire.pack(reply, reply_to=b"r" * 16)
     passed = wire.unpack(came, socket="bulk", receiver="minion", unread=UNREAD)
@@ -441,7 +441,7 @@ def test_an_unread_message_is_passed_on_as_it_came() -> None:
     assert (again.message, again.reply_to) == (reply, b"s" * 16)
 
 
-def test_a_message_that_is_not_read_is_checked_by_who_reads_it() -> None:
+def test_forwarded_message_is_checked_by_its_final_reader() -> None:
     broken = wire.pack(ChunkReply("0" * 64, 7, b"piece"))[:-1]
     passed = wire.unpack(broken, socket="bulk", receiver="minion", unread=UNREAD)
     with pytest.raises(wire.BodyError):
@@ -450,7 +450,7 @@ def test_a_message_that_is_not_read_is_checked_by_who_reads_it() -> None:
         wire.unpack(broken, socket="control", receiver="minion", unread=UNREAD)
 
 
-def test_the_only_field_of_a_message_is_given_as_it_came() -> None:
+def test_only_field_returns_the_packed_bytes_of_a_single_field() -> None:
     ret = {"jid": "1", "value": b"\xff"}
     usual = msgpack.packb({"ret": ret})
     assert msgpack.unpackb(wire.only_field(memoryview(usual), "ret")) == ret
@@ -460,7 +460,7 @@ def test_the_only_field_of_a_message_is_given_as_it_came() -> None:
     assert wire.only_field(b"", "ret") == b""
 
 
-def test_what_can_not_be_packed_leaves_nothing_behind_in_what_is_packed_next() -> None:
+def test_failed_packing_leaves_nothing_in_the_next_message() -> None:
     usual = wire.pack_body(Ping(7))
     for bad in ({1}, object(), _nested()):
         with pytest.raises(wire.NotPackableError):

@@ -10,7 +10,9 @@ from catena.transport.framing import FrameReader, StreamError, frame
 
 
 @given(st.lists(st.binary(max_size=50), max_size=8), st.integers(1, 60))
-def test_frames_arrive_whole_however_the_stream_is_cut(bodies: list[bytes], step: int) -> None:
+def test_frames_arrive_complete_however_the_stream_is_split(
+    bodies: list[bytes], step: int
+) -> None:
     stream = b"".join(map(frame, bodies))
     reader = FrameReader()
     found: list[bytes] = []
@@ -21,7 +23,7 @@ def test_frames_arrive_whole_however_the_stream_is_cut(bodies: list[bytes], step
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8), st.integers(1, 60), st.integers(1, 40))
-def test_frames_that_are_read_to_their_place_are_the_same(
+def test_frames_read_into_a_buffer_are_the_same(
     bodies: list[bytes], step: int, large: int
 ) -> None:
     stream = b"".join(map(frame, bodies))
@@ -41,7 +43,7 @@ def test_frames_that_are_read_to_their_place_are_the_same(
     assert reader.pending == 0
 
 
-def test_a_large_frame_that_is_cut_shows() -> None:
+def test_truncated_large_frame_is_detected() -> None:
     reader = FrameReader()
     start = frame(bytes(2 * framing.LARGE_BYTES))[:100]
     reader.room()[: len(start)] = start
@@ -50,19 +52,19 @@ def test_a_large_frame_that_is_cut_shows() -> None:
     assert reader.pending == 96
 
 
-def test_a_length_over_the_limit_is_refused_before_its_bytes_come() -> None:
+def test_frame_length_over_the_limit_is_refused_before_its_bytes_arrive() -> None:
     reader = FrameReader(limit=10)
     assert reader.feed(frame(b"0123456789", 10)) == [b"0123456789"]
     with pytest.raises(StreamError, match="11 bytes"):
         reader.feed(b"\0\0\0\x0b")
 
 
-def test_a_frame_that_nobody_would_read_is_not_made() -> None:
+def test_frame_over_the_limit_is_not_built() -> None:
     with pytest.raises(LimitError):
         frame(b"x" * 11, limit=10)
 
 
-def test_a_cut_stream_shows() -> None:
+def test_truncated_stream_is_detected() -> None:
     reader = FrameReader()
     assert reader.feed(frame(b"abc")[:-1]) == []
     assert reader.pending == 6

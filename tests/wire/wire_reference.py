@@ -1,4 +1,4 @@
-"""Makes docs/reference/wire.md from transport/messages.py and transport/wire.py.
+"""Generate docs/reference/wire.md from transport/messages.py and transport/wire.py.
 
 Write it anew with `python -m tests.wire.wire_reference`; test_reference.py fails when it is old.
 """
@@ -156,6 +156,7 @@ RECORDS = (
     job.JobSpec,
     job.JobReturn,
     job.JobProgress,
+    job.Payload,
     job.ChainManifest,
     job.ChunkManifest,
     job.ActionManifest,

@@ -1,11 +1,10 @@
 """Every message that crosses a socket of catena, as a frozen record.
 
-The number in TYPES is the type byte on the wire and never changes its meaning; a new message takes
-a new number. Which side may send a message on which socket is in ALLOWED: the receiver refuses
-everything else (attack row 2020-11651). The table for readers is `docs/reference/wire.md`, made
-from this package.
+The number in TYPES is the type byte on the wire. It never changes its meaning; a new message takes
+a new number. ALLOWED lists which side may receive a message on which socket; the receiver refuses
+everything else (attack row 2020-11651). `docs/reference/wire.md` is generated from this package.
 
-Each record is imported from its file when it is first asked for (`core/lazy.py`).
+Each record is imported from its file when it is first used (`core/lazy.py`).
 """
 
 from __future__ import annotations
@@ -140,14 +139,14 @@ if TYPE_CHECKING:
         Welcome as Welcome,
     )
 
-#: Largest piece of a large return, or of several small files, in one message.
+#: Maximum bytes per message of a large return or of several small files.
 CHUNK_BYTES = 512 * 1024
-#: Largest piece of a file in one message: each costs both sides the same work, whatever its size.
+#: Maximum bytes of a file per message. Large pieces save work: each piece costs the same.
 PIECE_BYTES = 2 * 1024 * 1024
-#: Most small files in one message.
+#: Maximum number of small files in one message.
 FILES_AT_ONCE = 128
 
-#: File -> the records in it.
+#: Module -> the records defined in it.
 _HOMES: Mapping[str, str] = {
     "enrol": "EnrolProbe EnrolOffer EnrolRequest EnrolReply",
     "session": (
@@ -234,7 +233,7 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
     ),
     ("local", "master"): frozenset("ClientRequest ClientStop".split()),
     ("local", "client"): frozenset("ClientItem ClientItems ClientReply Failure".split()),
-    # Job processes and `catena call` to the daemon of their host: relayed to the master.
+    # Job processes and `catena call` to the daemon of their host, which relays to the master.
     ("local", "minion"): frozenset(
         (
             "ClientRequest ClientStop PillarRequest ManifestRequest ChunkRequest FilesRequest "
@@ -269,5 +268,5 @@ class Envelope:
     message: Any
     #: Version byte.
     version: int = 1
-    #: The message as it came, for who passes it on; b"" where nobody does.
+    #: The encoded body, for a receiver that forwards it; otherwise b"".
     body: Any = field(default=b"", repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""Requests over a unix socket: a command to the master, a job to its daemon."""
+"""Requests over a unix socket: of a client to the master, of a job to its daemon."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from catena.core.records import LATER
 
 @dataclass(frozen=True)
 class Failure:
-    """A request could not be served."""
+    """Reports that a request failed."""
 
-    #: Name of the CatenaError class; decides the exit code.
+    #: Name of the CatenaError class; determines the exit code.
     code: str
     message: str
 
 
 @dataclass(frozen=True)
 class ClientRequest:
-    """A local client asks the master (or the minion daemon) over its unix socket."""
+    """A local client's request to the master, or to the minion daemon, over its unix socket."""
 
-    #: Name in the receiver's table of requests.
+    #: Name of a verb in the receiver's table of requests.
     verb: str
     params: Dict[str, Any]
-    #: Requests of one user with the same key take effect once; "": every request is a new one.
+    #: Requests of one user with the same key take effect once; "": no deduplication.
     key: str = field(default="", metadata=LATER)
 
 
@@ -37,7 +37,7 @@ class ClientItem:
 
 @dataclass(frozen=True)
 class ClientItems:
-    """Several of the answers, in their order: as a ClientItem for each."""
+    """Several items in one message; equivalent to one ClientItem for each, in this order."""
 
     values: Tuple[Any, ...]
 
@@ -51,4 +51,4 @@ class ClientReply:
 
 @dataclass(frozen=True)
 class ClientStop:
-    """The client wants no more items of the request that this replies to."""
+    """Ends a stream: the client wants no more items of the request that this replies to."""

@@ -1,4 +1,4 @@
-"""Enrolment: a key that nobody knows yet asks to be accepted (enrol socket)."""
+"""Enrolment: a minion with an unknown key asks for its acceptance (enrol socket)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class EnrolProbe:
-    """A minion that knows no master key asks for it."""
+    """A minion that does not know the master's key asks for it."""
 
 
 @dataclass(frozen=True)
 class EnrolOffer:
-    """The master's public key; to be trusted only by its fingerprint or on first use."""
+    """The master's public key. A minion trusts it by its fingerprint or on first use only."""
 
     #: CURVE public key, 40 characters of Z85.
     master_key: str
@@ -22,23 +22,24 @@ class EnrolOffer:
 
 @dataclass(frozen=True)
 class EnrolRequest:
-    """A minion asks for its key (the one it connects with) to be accepted under an id."""
+    """A minion asks the master to accept the key of this connection for a minion id."""
 
     id: str
     machine_id: str
     version: str
-    #: HMAC-SHA256, hex, keyed by SHA-256(token), over minion key, master key and id; "" without.
+    #: HMAC-SHA256, hex, keyed by SHA-256(token), over minion key, master key and id; "" if no
+    #: token.
     token_proof: str = ""
 
 
 @dataclass(frozen=True)
 class EnrolReply:
-    """What the master knows of a key."""
+    """What the master has decided about a key."""
 
     #: "accepted", "pending", "rejected", "denied".
     state: str
-    #: For people: why, and what to do.
+    #: Why, and what to do; for people.
     reason: str
     master_key: str
-    #: Ask again after this long; 0 with "accepted".
+    #: Seconds until the minion should ask again; 0 with "accepted".
     retry_seconds: float

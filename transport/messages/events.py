@@ -9,9 +9,9 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class EventFired:
-    """A minion's own event; repeated until EventStored."""
+    """A minion's own event; resent until EventStored."""
 
-    #: Unique per minion; the key of deduplication.
+    #: Unique per minion; used to drop duplicates.
     event_id: str
     tag: str
     data: Dict[str, Any]
@@ -19,6 +19,6 @@ class EventFired:
 
 @dataclass(frozen=True)
 class EventStored:
-    """The event is committed."""
+    """The event is stored durably."""
 
     event_id: str

@@ -1,4 +1,4 @@
-"""Files of the master, in pieces (bulk socket), and files pushed to it."""
+"""Files of the master in pieces (bulk socket), and files that minions push to it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from catena.core.frozen import dataclass
 
 @dataclass(frozen=True)
 class ManifestRequest:
-    """Which files does an environment have for me (bulk socket)."""
+    """Asks which files an environment has for this minion (bulk socket)."""
 
     saltenv: str
 
 
 @dataclass(frozen=True)
 class ManifestReply:
-    """The file list, as a blob to be fetched with ChunkRequest(path="")."""
+    """The size and hash of the file list, which ChunkRequest(path="") then fetches."""
 
     sha256: str
     size: int
@@ -23,49 +23,49 @@ class ManifestReply:
 
 @dataclass(frozen=True)
 class ChunkRequest:
-    """A piece of one file (bulk socket)."""
+    """Asks for a piece of one file (bulk socket)."""
 
     saltenv: str
     #: Path below the root; "" for the manifest itself.
     path: str
-    #: The content that is wanted; if the file has changed since, the answer is a Failure.
+    #: Hash of the expected content; if the file has changed since, the answer is a Failure.
     sha256: str
     offset: int
-    #: How much of it, in bytes; PIECE_BYTES is the most that comes.
+    #: Requested bytes; the answer has at most PIECE_BYTES.
     size: int = 512 * 1024
 
 
 @dataclass(frozen=True)
 class ChunkReply:
-    """A file from *offset*, as much of it as was asked for and there is."""
+    """A piece of a file from *offset*: the requested size, or less at the end of the file."""
 
     sha256: str
     offset: int
-    #: Of a large one that was unpacked: a view of the frame that it came in, no copy.
+    #: For a large piece after unpacking: a view into the received frame, not a copy.
     data: bytes
 
 
 @dataclass(frozen=True)
 class FilesRequest:
-    """Small files, all at once (bulk socket)."""
+    """Asks for several small files at once (bulk socket)."""
 
     saltenv: str
-    #: Paths below the root, at most FILES_AT_ONCE; the contents fit one piece together.
+    #: Paths below the root, at most FILES_AT_ONCE; together the contents fit into one message.
     paths: tuple[str, ...]
-    #: The content that is wanted of each; if one has changed since, the answer is a Failure.
+    #: Hash of each expected content; if a file has changed since, the answer is a Failure.
     hashes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class FilesReply:
-    """Whole files, in the order asked."""
+    """Whole files, in the order of the request."""
 
     contents: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
 class FilePush:
-    """One piece of a file that a minion sends (cp.push), where the master takes any."""
+    """A piece of a file that a minion sends (cp.push), if the master accepts pushed files."""
 
     path: str
     sha256: str

@@ -1,4 +1,4 @@
-"""Jobs on their way to a minion and back."""
+"""Jobs, their output and their returns."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from catena.core.records import LATER
 
 @dataclass(frozen=True)
 class JobOrder:
-    """Do this. Sent again until received; done once by jid."""
+    """Orders a job. Resent until JobReceived; the jid ensures that the minion runs it once."""
 
     spec: JobSpec
-    #: The master's time as this was sent, by which *spec* says until when it may start. 0.0:
+    #: The master's clock when this was sent, to which the latest start in *spec* refers; 0.0:
     #: unknown.
     now: float = 0.0
 
 
 @dataclass(frozen=True)
 class JobReceived:
-    """The order is durable on the minion (or was known before)."""
+    """The order is durable on the minion, now or since an earlier order with this jid."""
 
     jid: str
-    #: 0: starts now; n: waits behind n others.
+    #: 0: starts now; n: n other jobs are ahead of it in the queue.
     position: int
-    #: Its process has been at work for a while; said again with this.
+    #: The job's process has been running for a while. Sent in a second JobReceived.
     runs: bool = False
-    #: What it waits for, in words; only masters of NAMED_QUEUE know this field.
+    #: Description of what the job waits for; only masters from NAMED_QUEUE on know this field.
     behind: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True)
 class JobRejected:
-    """The order will not be run: expired, fenced, or malformed."""
+    """The order will not be run: it has expired, is fenced off, or is malformed."""
 
     jid: str
     reason: str
@@ -40,7 +40,7 @@ class JobRejected:
 
 @dataclass(frozen=True)
 class JobCancel:
-    """Stop a job and its process tree, or drop it from the queue."""
+    """Stops a job and its process tree, or removes it from the queue."""
 
     jid: str
     reason: str
@@ -48,25 +48,25 @@ class JobCancel:
 
 @dataclass(frozen=True)
 class JobProgressed:
-    """One step of a running job. Not acked: the return has it all again."""
+    """Progress of a running job. Not acknowledged, because the return repeats all of it."""
 
     progress: JobProgress
 
 
 @dataclass(frozen=True)
 class JobOutput:
-    """Part of what a running job prints; sent again on a new connection until OutputStored.
+    """A chunk of the output of a running job; resent on a new connection until OutputStored.
 
-    The return repeats all output that the job's function captures. A part that does not begin
-    where the previous one ended leaves a gap, whose size is the difference.
+    The return repeats all output that the job's function captures. If a chunk does not begin where
+    the previous one ended, the difference is the size of a gap.
     """
 
     jid: str
-    #: How many processes of the job ended before this one; output begins anew with each.
+    #: Number of the job's processes that ended before this one; the output restarts with each.
     attempt: int
-    #: Bytes of the job's output before this part, over both streams, sent or not.
+    #: Bytes of the job's output before this chunk, over both streams, whether sent or not.
     at: int
-    #: Bytes that the part stands for; its text may be longer or shorter once it is decoded.
+    #: Bytes of output in this chunk; the decoded text may be longer or shorter.
     size: int
     #: "stdout" or "stderr".
     stream: str
@@ -75,34 +75,34 @@ class JobOutput:
 
 @dataclass(frozen=True)
 class OutputStored:
-    """The output of a job is stored up to a position, or the master does not want it."""
+    """A job's output is stored up to a position, or the master does not want it."""
 
     jid: str
     attempt: int
-    #: Bytes of the job's output, as `JobOutput.at` counts them.
+    #: Position in bytes of the job's output, counted as in `JobOutput.at`.
     upto: int
 
 
 @dataclass(frozen=True)
 class JobReturned:
-    """A job's outcome; repeated until ReturnStored."""
+    """A job's result; resent until ReturnStored."""
 
     ret: JobReturn
 
 
 @dataclass(frozen=True)
 class ReturnStored:
-    """The return is committed; the minion may forget it."""
+    """The return is stored durably; the minion may delete it."""
 
     jid: str
 
 
 @dataclass(frozen=True)
 class ReturnPart:
-    """One piece of an encoded JobReturned that is too large for one frame (bulk socket)."""
+    """A piece of an encoded JobReturned that is too large for one frame (bulk socket)."""
 
     jid: str
-    #: SHA-256 of the whole, hex.
+    #: SHA-256 of the complete message, hex.
     sha256: str
     index: int
     count: int

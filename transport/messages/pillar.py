@@ -1,4 +1,4 @@
-"""Pillar, asked for and given."""
+"""Requests for pillar and their answers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from catena.core.frozen import dataclass, field
 
 @dataclass(frozen=True)
 class PillarRequest:
-    """Compile my pillar. Whose it is comes from the connection, never from here."""
+    """Asks for this minion's pillar. The connection identifies the minion, never this message."""
 
     saltenv: str = ""
     pillarenv: str = ""
-    #: Merged over the result (Salt's pillar= on the command line).
+    #: Merged over the compiled pillar (Salt's pillar= on the command line).
     override: Dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class PillarReply:
-    """Pillar, or why there is none."""
+    """The pillar, or the errors that prevented it."""
 
     pillar: Dict[str, Any]
-    #: One text per fault, naming file and line; not empty: the pillar must not be used.
+    #: One text per error, naming file and line. If it is not empty, the pillar must not be used.
     errors: tuple[str, ...] = ()

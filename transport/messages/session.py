@@ -1,4 +1,4 @@
-"""A connection between minion and master: greeting, heartbeat, keys (control socket)."""
+"""A session between minion and master: greeting, heartbeat, keys (control socket)."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from typing import Any, Dict
 from catena.core.frozen import dataclass, field
 from catena.core.records import LATER
 
-#: What this agent understands beyond the first wire, as the number that its Hello says. An agent
-#: gets nothing that is newer than its number.
+#: Protocol features of this agent beyond the first version, as the number in its Hello. The
+#: master sends an agent nothing that requires a higher number.
 #:
 #: 2: `mgractionchains.resume` and `clean` take `actionchain_id` and `epoch`.
 #: 3: chunks of transactional systems, in which a reboot is an argument of `mgractionchains.next`.
-#: 4: a Welcome that says how much output of running jobs the master takes.
-AGENT_WIRE = 4
-#: The first number of an agent whose `resume` and `clean` name a run.
+#: 4: a Welcome that says how much output of running jobs the master accepts.
+#: 5: a job's payload with its kind, in place of the field `chain`.
+AGENT_WIRE = 5
+#: First number of agents whose `resume` and `clean` name a run.
 NAMED_RUNS = 2
-#: The first number of an agent that runs chunks of transactional systems.
+#: First number of agents that run chunks of transactional systems.
 TRANSACTIONAL_CHUNKS = 3
-#: The first number of an agent that sends the output of running jobs.
+#: First number of agents that send the output of running jobs.
 JOB_OUTPUT = 4
+#: First number of agents that know a job's `payload`.
+PAYLOADS = 5
 
-#: What this master understands beyond the first wire, as the number that its Welcome says to
+#: Protocol features of this master beyond the first version, as the number in its Welcome to
 #: agents of at least JOB_OUTPUT.
 #:
 #: 2: a JobReceived that says what a job waits for.
 MASTER_WIRE = 2
-#: The first number of a master that takes what a queued job waits for.
+#: First number of masters that accept the reason why a job is queued.
 NAMED_QUEUE = 2
 
 
 @dataclass(frozen=True)
 class Hello:
-    """First message of a connection: who this is and what it still has."""
+    """First message of a connection: the minion's identity and its unfinished work."""
 
     id: str
     machine_id: str
@@ -40,39 +43,39 @@ class Hello:
     #: Random id of the agent process.
     session: str
     version: str
-    #: "minion" receives jobs; "caller" (catena call) only asks.
+    #: "minion" receives jobs; "caller" (catena call) only sends requests.
     role: str
-    #: True for the first Hello of an agent process: the master makes the start event of it.
+    #: True for the first Hello of an agent process; the master then fires the start event.
     first: bool
     grains: Dict[str, Any]
-    #: jids received and not yet returned and acked; the master does not send them again.
+    #: jids received but without an acknowledged return; the master does not send them again.
     open_jobs: tuple[str, ...]
-    #: What the resume file says, as mgractionchains.get_pending_resume; {} without one.
+    #: Content of the resume file, as from mgractionchains.get_pending_resume; {} if there is none.
     pending_resume: Dict[str, Any] = field(default_factory=dict)
-    #: What the sender understands (AGENT_WIRE); 1: an agent of before that number was told.
+    #: The sender's AGENT_WIRE; 1: an agent older than this field.
     wire: int = 1
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """The Hello is taken; jobs may follow."""
+    """Accepts the Hello; jobs may follow."""
 
     master_version: str
     ping_interval_seconds: int
-    #: Events that the minion may tell in a second; 0: it is not said.
+    #: Maximum rate of the minion's events per second; 0: not specified.
     events_per_second: int = 0
-    #: Bytes of running jobs' output that the minion may send in a second; 0: none. Only agents of
+    #: Maximum rate of running jobs' output in bytes per second; 0: send none. Only agents of
     #: JOB_OUTPUT know this field.
     output_per_second: int = field(default=0, metadata=LATER)
-    #: Bytes of output that the master keeps of one job of one minion.
+    #: Bytes of output that the master stores per job and minion.
     output_limit: int = field(default=0, metadata=LATER)
-    #: What the master understands (MASTER_WIRE); only agents of JOB_OUTPUT know this field.
+    #: The master's MASTER_WIRE; only agents of JOB_OUTPUT know this field.
     wire: int = field(default=1, metadata=LATER)
 
 
 @dataclass(frozen=True)
 class Refused:
-    """The connection is not taken; nothing else will be answered on it."""
+    """Refuses the connection; the master answers nothing else on it."""
 
     #: "duplicate_key", "duplicate_machine", "revoked", "busy", "version", "identity".
     code: str
@@ -82,47 +85,47 @@ class Refused:
 
 @dataclass(frozen=True)
 class Ping:
-    """Either side's program (not its I/O thread) is alive."""
+    """Checks that the other side's program, not only its I/O thread, is alive."""
 
-    #: Counts up per connection; the Pong repeats it.
+    #: Incremented per connection; the Pong repeats it.
     seq: int
 
 
 @dataclass(frozen=True)
 class Pong:
-    """Answer to a Ping."""
+    """Answers a Ping."""
 
     seq: int
 
 
 @dataclass(frozen=True)
 class GrainsUpdate:
-    """The minion's grains, collected anew."""
+    """The minion's grains after they were collected again."""
 
     grains: Dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Goodbye:
-    """The sender stops on purpose."""
+    """The sender stops intentionally."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class KeyRotate:
-    """Master to minion: make a new key pair and announce it."""
+    """Tells a minion to make a new key pair and announce it."""
 
 
 @dataclass(frozen=True)
 class KeyAnnounce:
-    """Minion to master: my next public key. Both are valid until the new one's first use."""
+    """Announces the minion's next public key. The old key is valid until the new one is used."""
 
     public_key: str
 
 
 @dataclass(frozen=True)
 class KeyTaken:
-    """Master to minion: the announced key is stored; reconnect with it."""
+    """Confirms that the announced key is stored; the minion reconnects with it."""
 
     public_key: str

@@ -1,8 +1,8 @@
 {#- Installs the package "greeter" from the folder packages/greeter.
 
-    What is simulated in the demo: the package manager. The package is a folder of files that are
-    copied below the demo host's root, and its version is noted in a file. On a real host the same
-    place has `pkg.installed` with the name of a package. #}
+    The demo simulates the package manager: the package is a folder of files that are copied below
+    the demo host's root, and a file records its version. On a real host, use `pkg.installed` with
+    the name of a package instead. #}
 {%- from "map.jinja" import root with context %}
 {%- set version = '1.0' %}
 greeter_files:

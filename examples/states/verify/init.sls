@@ -1,4 +1,4 @@
-{#- Last action: fails unless everything before it, and the reboot, really happened. #}
+{#- Last action: fails unless all earlier actions and the reboot have really happened. #}
 {%- from "map.jinja" import root with context %}
 {%- set boot_id_file = root | regex_replace('/root$', '/boot_id') if root
     else '/proc/sys/kernel/random/boot_id' %}
@@ -12,7 +12,7 @@ verify_page:
 
 verify_reboot:
   cmd.run:
-    # The first action wrote down the boot that it ran in.
+    # The first action recorded its boot id.
     - name: "! grep -qF -f '{{ boot_id_file }}' '{{ root }}/var/lib/inventory/before.txt'"
 
 note_boot:

@@ -1,9 +1,9 @@
-"""The shortest way of a statement to SQLite: its text and values, to the driver itself.
+"""Shortcut for statements to SQLite: text and values go directly to the driver.
 
-SQLAlchemy makes a context, a cursor and a result for each statement; for the dozen small ones of a
-job and its return that took as long as SQLite and the disk together. What is known beforehand (the
-text, the places of the values) goes past it. Errors are those of SQLAlchemy all the same. Other
-databases are asked by SQLAlchemy alone, which knows how their connections break.
+SQLAlchemy makes a context, a cursor and a result for each statement. For the dozen small
+statements of a job and its return, that took as long as SQLite and the disk together. Errors are
+still those of SQLAlchemy. Other databases are used only through SQLAlchemy, which handles broken
+connections.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 
 def sqlite(conn: sa.Connection) -> sqlite3.Connection | None:
-    """Return the driver's own connection of *conn*; None where it is not SQLite's."""
+    """Return the driver's own connection of *conn*; None if it is not SQLite's."""
     found = conn.connection.dbapi_connection
     return found if isinstance(found, sqlite3.Connection) else None
 
@@ -44,13 +44,13 @@ def run_many(raw: sqlite3.Connection, text: str, rows: Sequence[Sequence[Any]]) 
 
 @contextmanager
 def transaction(conn: sa.Connection) -> Iterator[None]:
-    """Commit what the block writes, or nothing of it when it raises; as `Connection.begin`.
+    """Commit what the block writes, or roll it back if it raises, like `Connection.begin`.
 
-    SQLAlchemy has a transaction of its own in it once something asks by its means. It finds the
-    driver's (see `begin`), and both end together.
+    SQLAlchemy begins a transaction of its own once it executes something. It then uses the
+    driver's transaction (see `begin`), and both end together.
 
     Raises:
-        sqlalchemy.exc.DBAPIError: it can't begin or be committed; nothing of it is kept.
+        sqlalchemy.exc.DBAPIError: it cannot begin or be committed; it is rolled back.
     """
     raw = sqlite(conn)
     if raw is None:
@@ -73,7 +73,7 @@ def transaction(conn: sa.Connection) -> Iterator[None]:
 def begin(conn: sa.Connection) -> None:
     """Begin the driver's transaction for one of SQLAlchemy, unless `transaction` has done so.
 
-    To be called when SQLAlchemy begins one.
+    Call it when SQLAlchemy begins a transaction.
     """
     raw = sqlite(conn)
     assert raw is not None
@@ -83,16 +83,16 @@ def begin(conn: sa.Connection) -> None:
 
 @contextmanager
 def apart(conn: sa.Connection) -> Iterator[None]:
-    """Keep nothing of the block when it raises, and all that was before it.
+    """Roll back only the block if it raises, not what preceded it.
 
-    As `Connection.begin_nested`, which compiles each statement of its savepoint anew: that took
-    longer than a small function that runs inside.
+    Like `Connection.begin_nested`, which compiles the statements of its savepoint each time. That
+    took longer than a small function inside.
     """
     _say(conn, "SAVEPOINT one")
     try:
         yield
     except BaseException:
-        # With the connection all of the transaction is gone.
+        # A lost connection has rolled back the whole transaction.
         if not conn.invalidated:
             _say(conn, "ROLLBACK TO SAVEPOINT one")
             _say(conn, "RELEASE SAVEPOINT one")

@@ -1,15 +1,15 @@
-"""Room on the disk for SQLite's log of writes, made before commits need it.
+"""Preallocation of SQLite's write-ahead log on disk, before commits need the space.
 
-Each commit syncs the log. One that has grown makes the file system commit its own journal first,
-to say where the new blocks lie, and with it goes out what others wrote meanwhile: beside a program
-that writes files a sync of 20 KB took 0.6 ms, one in four over 3 and one in twenty over 11. Into
-blocks that are there it took 0.3 ms, and 0.4.
+Each commit syncs the log. If the log has grown, the file system must first commit its own journal,
+to record the new blocks, and thereby writes what other programs have written. Beside a program
+that writes files, a sync of 20 KB took 0.6 ms, one in four over 3 ms and one in twenty over 11 ms.
+With existing blocks it took 0.3 and 0.4 ms.
 
-SQLite writes its log from the beginning again when all of it has gone into the database, which is
-when it holds `CHECKPOINT_PAGES`. Until then, after each start, it would grow. So it is filled up
-to there with zeros. They change nothing of what it says: it ends before the first frame without
-the salts of its header (https://www.sqlite.org/fileformat2.html#the_write_ahead_log), and stale
-frames of its last round always stand behind that end.
+SQLite restarts its log from the beginning once all of it is in the database, which happens at
+`CHECKPOINT_PAGES`. After each start it would have to grow until then, so it is filled with zeros
+up to that size. They do not change its content, which ends before the first frame without the
+salts of its header (https://www.sqlite.org/fileformat2.html#the_write_ahead_log). Stale frames of
+the last round are always behind that end, too.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from catena.master.store.fast import direct
 
 LOG = logging.getLogger(__name__)
 
-#: Pages of SQLite's log until they go into the file: 16 MB. Most are those of the commit before.
+#: Number of pages in the log at which they are copied to the database file: 16 MB.
 CHECKPOINT_PAGES = 4000
-#: A page and the head of its frame, bytes.
+#: Bytes of a page with the header of its frame.
 _FRAME_BYTES = 4096 + 24
-#: How long the log is to be: the commit that reaches the checkpoint may pass it by some pages.
+#: Length of the log in bytes; the commit that reaches the checkpoint may exceed it by some pages.
 LOG_BYTES = (CHECKPOINT_PAGES + 100) * _FRAME_BYTES
-#: So much is written in one transaction: others wait no longer for theirs than a moment.
+#: Maximum bytes written in one transaction, so that other transactions wait only briefly.
 STEP_BYTES = 1024 * 1024
-#: So much must be free on the disk: a fuller one has other worries.
+#: Minimum free disk space in bytes; a fuller disk needs its space otherwise.
 FREE_BYTES = 32 * LOG_BYTES
 
 
 async def make(write: Callable[[Callable[[sa.Connection], bool]], Awaitable[bool]]) -> None:
-    """Lengthen a store's log, a step at a time; without success things go on as before.
+    """Lengthen a store's log step by step; on failure the store works without it.
 
     Args:
         write: runs a function in a transaction of the store's writer.
@@ -52,10 +52,9 @@ async def make(write: Callable[[Callable[[sa.Connection], bool]], Awaitable[bool
 
 
 def lengthen(conn: sa.Connection) -> bool:
-    """Write zeros behind the log's end, one step; return whether more is to be done.
+    """Write zeros behind the log's end, one step; return whether more steps are needed.
 
-    The running transaction keeps everybody else from writing to the log: nobody adds to it where
-    the zeros go.
+    The running transaction prevents all other writes to the log, so nothing is overwritten.
 
     Args:
         conn: of the writer.

@@ -1,4 +1,4 @@
-"""Selects that are asked with every job and return: compiled once, and told by SQLite's driver."""
+"""Selects needed for every job and return: compiled once, and run by SQLite's driver."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from catena.master.store.fast import direct
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A select as SQLite takes it."""
+    """A select in SQLite's form."""
 
     text: str
-    #: Names of its parameters, in the order of their places.
+    #: Names of its parameters, in order.
     names: Sequence[str]
-    #: Makes a row of the columns' values.
+    #: Makes a row from the columns' values.
     row: Callable[..., Any]
-    #: For each column what makes a value of what is stored; None: that is it.
+    #: For each column the converter of the stored value; None if there is nothing to convert.
     readers: Sequence[Callable[[Any], Any] | None]
 
 
@@ -29,7 +29,7 @@ class Lookup:
     """A select of at most one row.
 
     Args:
-        statement: its parameters are plain ones, and the names of its columns all different.
+        statement: with plain parameters and distinct column names.
     """
 
     def __init__(self, statement: sa.Select[Any]) -> None:
@@ -37,11 +37,11 @@ class Lookup:
         self._form: _Form | None = None
 
     def one(self, conn: sa.Connection, values: Mapping[str, Any]) -> Any:
-        """Return the row, whose columns are attributes, or None.
+        """Return the row, with its columns as attributes, or None.
 
         Args:
             conn: the running transaction.
-            values: of all parameters, each as it is stored.
+            values: of all parameters, each in its stored form.
 
         Raises:
             sqlalchemy.exc.DBAPIError: as from `Connection.execute`.

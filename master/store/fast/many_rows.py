@@ -1,8 +1,8 @@
-"""Statements that are run for many rows at a time.
+"""Statements that are run for many rows at once.
 
-SQLAlchemy looks up every value of every row by name and type, each time: for the three statements
-that store a return it took as long as SQLite itself. Here a statement is compiled once for a
-database, and a row is a tuple whose places are known.
+SQLAlchemy looks up every value of every row by name and type. For the three statements that store
+a return, that took as long as SQLite itself. Here a statement is compiled once per database, and a
+row is a tuple with known positions.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _Bind = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A statement as one database takes it."""
+    """A statement in the form of one database."""
 
     text: str
-    #: For each value that the driver takes: its name, its place in a row, how it is stored.
+    #: For each value of the driver: its name, its position in a row, and its converter.
     values: tuple[tuple[str, int, _Bind | None], ...]
-    #: Whether the driver takes values by their places and not by their names.
+    #: Whether the driver takes values by position instead of by name.
     positional: bool
 
     def bound_one(self, row: Sequence[Any]) -> list[Any]:
-        """Return the values of a single row for a driver that takes them by their places."""
+        """Return the values of a single row for a driver that takes them by position."""
         return [row[at] if bind is None else bind(row[at]) for _, at, bind in self.values]
 
     def bound(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
-        # Column by column: most need no more than to be put in their place.
+        # Convert column by column, because most columns need no conversion.
         columns = list(zip(*rows, strict=True))
         placed = zip(
             *(
@@ -54,7 +54,7 @@ class ManyRows:
 
     Args:
         statement: an insert, or an update whose values and conditions are named parameters.
-        names: what a row holds, in its order: columns of the insert, or all those parameters.
+        names: content of a row, in order: columns of the insert, or all those parameters.
     """
 
     def __init__(self, statement: sa.Insert | sa.Update, names: Sequence[str]) -> None:
@@ -63,7 +63,7 @@ class ManyRows:
         self._forms: dict[str, _Form] = {}
 
     def run(self, conn: sa.Connection, rows: Sequence[Sequence[Any]]) -> int:
-        """Run the statement for each of *rows*, in their order; return how many rows changed.
+        """Run the statement for each of *rows* in order; return the number of changed rows.
 
         Raises:
             sqlalchemy.exc.DBAPIError: as from `Connection.execute`.
@@ -73,7 +73,7 @@ class ManyRows:
         return int(self._run(conn, rows).rowcount)
 
     def _run(self, conn: sa.Connection, rows: Sequence[Sequence[Any]]) -> Any:
-        """Return a cursor of the driver, or what SQLAlchemy has made of it."""
+        """Return the driver's cursor, or SQLAlchemy's result."""
         form = self._forms.get(conn.dialect.name)
         if form is None:
             form = self._forms[conn.dialect.name] = self._form(conn.dialect)
@@ -85,14 +85,14 @@ class ManyRows:
         return direct.run_many(raw, form.text, form.bound(rows))
 
     def last_key(self, conn: sa.Connection, rows: Sequence[Sequence[Any]]) -> int:
-        """Run an insert of SQLite for *rows*, at least one; return the row id of the last.
+        """Run an SQLite insert for *rows*, at least one; return the row id of the last.
 
         Raises:
             sqlalchemy.exc.DBAPIError: as from `Connection.execute`.
         """
         cursor = self._run(conn, rows)
         if len(rows) > 1:
-            # A cursor of many statements does not know.
+            # The cursor of an executemany() has no lastrowid.
             return int(direct.run(cursor.connection, _LAST).fetchone()[0])
         return int(cursor.lastrowid)
 

@@ -1,4 +1,4 @@
-"""What a message waits for until its commit is durable: a future that costs next to nothing."""
+"""A cheap future, for messages that wait until their commit is durable."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ log = logging.getLogger(__name__)
 
 
 class Pending:
-    """The end of a piece of work, as `asyncio.Future` tells it, for the thousands of messages.
+    """The end of a piece of work, with the interface of `asyncio.Future`, for many messages.
 
-    A future has each of those who wait called by the loop in a turn of its own, with a context and
-    a handle: of what a stored return cost the loop that was a tenth. Here they are called at once
-    by who settles it. All of it happens in the loop's thread. It can't be cancelled.
+    A future schedules each callback in the loop with a context and a handle, which took a tenth of
+    the loop's time per stored return. Here the callbacks are called at once by whoever settles it,
+    always in the loop's thread. It cannot be cancelled.
     """
 
     __slots__ = ("_callbacks", "_done", "_error", "_value")
@@ -39,14 +39,14 @@ class Pending:
         return self._error
 
     def add_done_callback(self, fn: Callable[[Pending], object]) -> None:
-        """Call *fn* with this once it has ended; now, if it has."""
+        """Call *fn* with this once it has ended; at once if it has ended already."""
         if self._done:
             fn(self)
         else:
             self._callbacks.append(fn)
 
     def set_result(self, value: Any) -> None:
-        """End it well."""
+        """End it successfully."""
         self._value = value
         self._end()
 
@@ -61,7 +61,7 @@ class Pending:
         for fn in callbacks:
             try:
                 fn(self)
-            except Exception:  # one's fault must not keep the others waiting for ever
+            except Exception:  # an error of one callback must not affect the others
                 log.exception("something that follows a commit failed")
 
     def __await__(self) -> Generator[Any, None, Any]:

@@ -1,4 +1,4 @@
-"""Rows whose key the database counts: many at once, and the keys that they got."""
+"""Inserts of many rows whose keys the database assigns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alembic's environment: runs on the connection that the store hands in."""
+"""Alembic's environment, which uses the connection of the store."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Runs commands for the modules: options, identity, limits, the process and its tree."""
+"""Run commands for the modules: options, identity, limits, the process and its tree."""

@@ -1,4 +1,4 @@
-"""From the arguments of cmd.* to a command that the process engine can run."""
+"""Turn the arguments of cmd.* into a `Command`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catena.modules.shared.command.process import (
 
 Words = Union[str, Sequence[Any]]
 
-#: Programs answer in English whatever the agent's locale is: their output gets parsed.
+#: Environment for English output, which is parsed, regardless of the agent's locale.
 _LOCALE = {
     name: "C"
     for name in (
@@ -52,7 +52,7 @@ class RunOptions:
     runas: Optional[str] = None
     group: Optional[str] = None
     shell: Optional[str] = None
-    #: None: True when the call came from a command line, else False.
+    #: None: True if the call came from a command line, else False.
     python_shell: Optional[bool] = None
     env: Any = None
     clean_env: bool = False
@@ -90,7 +90,7 @@ class RunOptions:
 
 
 def find_identity(name: str, group: Optional[str] = None) -> Optional[Identity]:
-    """Return user *name* with all its groups, or None when this process is that user already.
+    """Return user *name* with all its groups, or None if this process already runs as that user.
 
     Raises:
         CommandExecutionError: no such user or group, or this process may not change to it.
@@ -160,7 +160,7 @@ def environment(options: RunOptions, identity: Optional[Identity]) -> Dict[str, 
 
 
 def working_folder(options: RunOptions, identity: Optional[Identity]) -> str:
-    """Return where a command starts: as asked, else the user's home, else the root.
+    """Return the working folder of a command: the given one, else the user's home, else "/".
 
     Raises:
         CommandExecutionError: the folder that was asked for is relative or not there.
@@ -214,15 +214,15 @@ def words_of(cmd: Words, shell: Optional[str]) -> Tuple[str, ...]:
     """Return the argument vector of *cmd*.
 
     Args:
-        cmd: a string, or the words of a command.
-        shell: path of the shell that reads a string; None: no shell, the string is split as a
-            shell would split it, and nothing in it is expanded.
+        cmd: a string, or a list of arguments.
+        shell: path of the shell for a string; None: no shell; the string is split like in a shell,
+            without expansions.
 
     Raises:
         CommandExecutionError: no command, or unbalanced quotes.
     """
     if isinstance(cmd, (bool, int, float)) or cmd is None:
-        # A command line reads `yes` and `5` as YAML does.
+        # Arguments on a command line are YAML, so `yes` and `5` are no strings.
         raise UsageError(f"cmd: {cmd!r} is no command; quote it twice: \"'yes'\"")
     if not isinstance(cmd, str):
         words: List[str] = [str(word) for word in cmd]
@@ -258,7 +258,7 @@ def from_command_line(context: Context) -> bool:
 
 
 def build(context: Context, cmd: Words, options: RunOptions) -> Command:
-    """Return *cmd* ready to run.
+    """Return *cmd* as a `Command`.
 
     Raises:
         CommandExecutionError: the user, shell, folder or command is not there.

@@ -1,6 +1,6 @@
-"""Runs one command: own session, deadline, output limit, another user. No policy, no logging.
+"""Run one command with its own session, deadline, output limit and user.
 
-Nothing here writes a command line, its input or its environment anywhere: they may hold secrets.
+This module logs neither command lines nor input nor environment, which may contain secrets.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from catena.core.errors import CommandExecutionError
 from catena.core.frozen import dataclass, field
 from catena.modules.shared.command import tree
 
-#: Kept of each stream; what comes after it is read and dropped, and the outcome says so.
+#: Maximum bytes kept of each stream; more is read and dropped, and the result reports that.
 OUTPUT_LIMIT = 8 * 1024 * 1024
-#: A daemon that the command left behind may hold our pipes open for ever; after the command
-#: itself has ended, this many silent seconds end the reading.
+#: Seconds without output after which reading ends once the command has ended. A daemon that the
+#: command left behind may hold the pipes open forever.
 SILENCE_SECONDS = 5.0
 _CHUNK = 65536
 
@@ -39,7 +39,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Command:
-    """What to run, ready for the system: no shell is added here."""
+    """A command ready for execve(2); no shell is added."""
 
     argv: Tuple[str, ...]
     cwd: str
@@ -48,12 +48,12 @@ class Command:
     identity: Optional[Identity] = None
     #: None: inherited.
     umask: Optional[int] = None
-    #: Seconds until the tree is ended; None: never.
+    #: Seconds until the process tree is ended; None: never.
     timeout: Optional[float] = None
     output_limit: int = OUTPUT_LIMIT
-    #: One pipe for both streams, in the order in which they were written.
+    #: Use one pipe for both streams, which preserves the order of writing.
     merge_stderr: bool = False
-    #: Read nothing and do not wait.
+    #: Do not wait for the command, and read no output.
     background: bool = False
 
 
@@ -62,12 +62,12 @@ class Finished:
     """How a command ended."""
 
     pid: int
-    #: Exit code; minus the signal's number when a signal ended it.
+    #: Exit code; the negative signal number if a signal ended it.
     retcode: int
     stdout: bytes = b""
     stderr: bytes = b""
     timed_out: bool = False
-    #: Bytes that were dropped at the output limit.
+    #: Number of bytes dropped at the output limit.
     dropped: int = 0
 
 
@@ -77,7 +77,7 @@ class StartError(CommandExecutionError):
 
 @dataclass
 class _Streams:
-    """The pipes of a running command and what came through them."""
+    """The pipes of a running command and the data read from them."""
 
     limit: int
     kept: Dict[str, bytearray] = field(default_factory=dict)
@@ -122,14 +122,14 @@ def _start(command: Command) -> subprocess.Popen[bytes]:
 def _feed(
     selector: selectors.BaseSelector, process: subprocess.Popen[bytes], left: bytes
 ) -> bytes:
-    """Write what the pipe takes of *left*; close it after the last byte. Return the rest."""
+    """Write what the pipe accepts of *left*; close it after the last byte. Return the rest."""
     assert process.stdin is not None
     try:
         left = left[os.write(process.stdin.fileno(), left[:_CHUNK]) :]
     except BlockingIOError:
         return left
     except BrokenPipeError:
-        left = b""  # it does not want its input: its exit code tells the story
+        left = b""  # the command does not read its input; its exit code tells why
     if not left:
         selector.unregister(process.stdin)
         process.stdin.close()
@@ -154,14 +154,14 @@ def _register(
 def _pump(
     process: subprocess.Popen[bytes], command: Command, streams: _Streams, tap: Optional[OutputTap]
 ) -> bool:
-    """Move bytes until the command has ended and its pipes are closed or silent.
+    """Transfer data until the command has ended and its pipes are closed or silent.
 
     Returns:
-        False when the deadline came first.
+        False if the deadline was reached first.
     """
     limit = None if command.timeout is None else time.monotonic() + command.timeout
     left, silent_since = command.stdin or b"", time.monotonic()
-    # For three pipes at most: nothing has to be made and taken down in the system.
+    # poll(2) needs no kernel object, unlike epoll, and there are at most three pipes.
     with selectors.PollSelector() as selector:
         _register(selector, process, command)
         while selector.get_map():
@@ -191,7 +191,7 @@ def _pump(
 
 
 def _wait(process: subprocess.Popen[bytes], limit: Optional[float]) -> bool:
-    """Wait for the end of a command that closed its own streams; False at the deadline."""
+    """Wait for the end of a command that closed its streams; return False at the deadline."""
     try:
         process.wait(None if limit is None else max(0.0, limit - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -207,9 +207,9 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def run(command: Command, tap: Optional[OutputTap] = None) -> Finished:
-    """Run *command* to its end, or to its deadline, and return how it ended.
+    """Run *command* to its end or its deadline, and return the result.
 
-    Whatever interrupts the waiting (a signal's exception, too) ends the command's tree.
+    Any exception during the wait, also from a signal handler, ends the command's process tree.
 
     Args:
         command: what to run.
@@ -221,7 +221,7 @@ def run(command: Command, tap: Optional[OutputTap] = None) -> Finished:
     process = _start(command)
     if command.background:
         pid = process.pid
-        process.returncode = 0  # nobody will ask; the system reaps it when this process leaves
+        process.returncode = 0  # not waited for; init reaps it after this process ends
         return Finished(pid, 0)
     streams = _Streams(command.output_limit)
     try:

@@ -1,4 +1,4 @@
-"""Runs what cmd.* was asked and gives Salt's {pid, retcode, stdout, stderr}."""
+"""Run the commands of cmd.* and return Salt's {pid, retcode, stdout, stderr}."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ LOG = logger(__name__)
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended, as text."""
+    """The result of a command, with its output as text."""
 
     pid: int
     retcode: int
     stdout: str
     stderr: str
     timed_out: bool = False
-    #: The script's file was not found; nothing ran.
+    #: The script was not found and nothing ran.
     cache_error: bool = False
 
     def as_dict(self) -> Dict[str, Any]:
@@ -72,7 +72,7 @@ def _code(ended: process.Finished, stdout: str, stderr: str, options: RunOptions
 
 
 def rendered(context: Context, text: str, options: RunOptions) -> str:
-    """Return *text* rendered by the engine that `template` names, or as it is."""
+    """Return *text* rendered by the engine of `template`, or unchanged."""
     if not options.template:
         return text
     from catena.renderers.templates import render_file
@@ -82,16 +82,16 @@ def rendered(context: Context, text: str, options: RunOptions) -> str:
 
 
 def run(context: Context, cmd: Words, options: RunOptions, tap: Optional[OutputTap] = None) -> Ran:
-    """Run *cmd* and return how it ended; a failing command is no error.
+    """Run *cmd* and return its result; a failing command is no error.
 
-    At the deadline the command's whole process tree is ended, the exit code is 1, and the last
-    line of stdout says so. Output beyond the limit is dropped, and the last line says how much.
+    At the deadline the command's process tree is ended and the exit code is 1. Output beyond the
+    limit is dropped. In both cases the last line of stdout reports it.
 
     Args:
         context: the call's context.
-        cmd: what to run.
-        options: how.
-        tap: receives the output while the command runs, unless it is to be hidden.
+        cmd: a command line or a list of arguments.
+        options: the options of cmd.run.
+        tap: receives the output while the command runs, unless the output is hidden.
 
     Raises:
         CommandExecutionError: it could not be started.
@@ -115,14 +115,14 @@ def run(context: Context, cmd: Words, options: RunOptions, tap: Optional[OutputT
 
 
 def noted(context: Context, ran: Ran, options: RunOptions) -> Ran:
-    """Make the job's exit code *ran*'s, as Salt does, unless it is to be ignored.
+    """Set the job's exit code to that of *ran*, as in Salt, unless it is ignored.
 
     Raises:
         CommandExecutionError: it failed, and `raise_err` was asked for.
     """
     ignored = truth(options.ignore_retcode)
     if context.job is None or from_command_line(context):
-        # Only the job's own command decides: one in a template or a state is judged there.
+        # Only the job's own command counts; the template or state evaluates its commands itself.
         context.scratch["retcode"] = 0 if ignored else ran.retcode
     if ran.retcode and truth(options.raise_err) and not ignored:
         raise CommandExecutionError(
@@ -149,9 +149,9 @@ def run_script(
     options: RunOptions,
     tap: Optional[OutputTap] = None,
 ) -> Ran:
-    """Run the script *source* with *args* and return how it ended.
+    """Run the script *source* with *args* and return its result.
 
-    It is copied to a private folder that only the user it runs as can enter, and removed after.
+    The script is copied to a folder that only its user can enter, and removed afterwards.
 
     Raises:
         CommandExecutionError: it could not be started.
@@ -172,7 +172,7 @@ def run_script(
             line = [str(path), *_split(tail)]
             ready = frozen.replace(options, template=None)
         if truth(options.bg):
-            # The script must outlive this call: it removes its own folder when it has ended.
+            # A background script outlives this call, so its command removes the folder at its end.
             line = f"{line if isinstance(line, str) else shlex.join(line)}; rm -rf -- {folder}"
             ready = frozen.replace(ready, python_shell=True)
         return run(context, line, ready, tap)

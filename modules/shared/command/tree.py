@@ -1,8 +1,7 @@
-"""Process trees, read from /proc: who descends from whom, and ending all of them.
+"""Find process trees in /proc and end them.
 
-A command may put its children into groups and sessions of their own, so that a signal to its
-process group does not reach them; the tree and the session together do, short of a daemon that
-detached itself from both.
+A signal to the process group of a command misses children in other groups and sessions. The
+process tree together with the session contains all of them, except daemons that left both.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Set
 
-#: How long a tree is given to end by itself after SIGTERM.
+#: Seconds between SIGTERM and SIGKILL.
 GRACE_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 _ROUNDS = 50
@@ -64,13 +63,13 @@ def _signal(pids: List[int], number: int) -> None:
 
 
 def end(root: int, grace: float = GRACE_SECONDS) -> bool:
-    """End *root*, the leader of its own session, and everything below it.
+    """End *root*, the leader of its own session, and all its descendants.
 
-    SIGTERM first, SIGKILL to what is left after *grace* seconds, again until nothing is left
-    (a tree may grow while it is being ended).
+    Send SIGTERM first. After *grace* seconds send SIGKILL to the remaining processes, repeatedly,
+    because a tree may grow while it is being ended.
 
     Returns:
-        Whether the tree is gone.
+        Whether all processes have ended.
     """
     _signal(members(root), signal.SIGTERM)
     limit = time.monotonic() + grace
@@ -88,10 +87,10 @@ def end(root: int, grace: float = GRACE_SECONDS) -> bool:
 
 
 def kill(root: int) -> None:
-    """Kill *root* and everything below it, without asking.
+    """Kill *root* and all its descendants with SIGKILL.
 
-    The tree is stopped first, from the top: what forks while it is being killed would get away,
-    and what lost its parent is no longer found.
+    The processes are stopped first, from the root. Otherwise a process could fork during the kill,
+    and children of killed processes could no longer be found.
     """
     stopped: Set[int] = set()
     for _ in range(_ROUNDS):

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-# Imported for their children: a forked call finds these loaded.
-import catena.cli.call
-import catena.minion.calls.local
-import catena.pillar.compile
-import catena.renderers.jinja
-import catena.states.compiler.api
-import catena.states.file  # noqa: F401
 from tests.support.broken_cases import BrokenCase, cases, faults, tell
 
 CASES = cases()

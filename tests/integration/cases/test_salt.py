@@ -9,15 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-# Imported for their children: a forked call finds these loaded.
-import catena.cli.call
-import catena.fileserver.roots
-import catena.minion.calls.local
-import catena.pillar.compile
-import catena.renderers.jinja
-import catena.renderers.yaml
-import catena.states.compiler.api
-import catena.states.file  # noqa: F401
 from tests.support.salt_cases import FOLDER, differences, load, names
 
 QUIRKS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(

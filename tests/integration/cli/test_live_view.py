@@ -30,6 +30,7 @@ def action(number: int, status: str = "Queued", comment: str = "") -> dict[str, 
         "action_id": number, "sort_order": number % 3, "title": "Run script a.sh",
         "status": status, "state": "NEW", "reason": "", "comment": comment, "summary": "",
         "changes": {}, "started": 0.0, "ended": 0.0, "waits": "", "until": 0.0,
+        "kind": "once", "chunk": 1, "epoch": 1,
     }  # fmt: skip
 
 
@@ -44,7 +45,8 @@ def chain(minions: int, state: str) -> dict[str, Any]:
     rows[-1]["actions"][0] = action(3 * minions - 3, "Failed", comment)  # type: ignore[index]
     return {
         "id": 7, "label": "patch", "state": state, "reason": "", "user": "anna", "due": 0.0,
-        "ended": 0.0, "epoch": 1, "jids": [], "minions": rows,
+        "ended": 0.0, "epoch": 1, "jids": [], "minions": rows, "created": 0.0, "approved_by": "",
+        "dispatched": True, "archived": False, "history": [],
     }  # fmt: skip
 
 
@@ -96,7 +98,8 @@ class Master:
                 await self._gate.wait()
             else:
                 await connection.send(ClientItem(item), envelope.msg_id)
-        await connection.send(ClientReply(None), envelope.msg_id)
+        end = {"id": 7, "state": "failed", "reason": ""} if verb == "chain.watch" else None
+        await connection.send(ClientReply(end), envelope.msg_id)
 
     def _chain(self) -> Iterator[dict[str, Any] | None]:
         yield {"type": "chain", **chain(self._minions, "running")}
@@ -185,7 +188,7 @@ def test_ctrl_c_detaches_and_leaves_the_terminal_as_it_was(
     view.until(lambda text: "1 running" in plain(text))
     os.kill(view.process.pid, 2)
     assert view.rest() == 130
-    assert b"detached; the chain goes on: catena chain watch 7" in view.seen
+    assert b"detached; the chain continues: catena chain watch 7" in view.seen
     assert view.seen.rindex(b"\x1b[?25h") > view.seen.rindex(b"\x1b[?25l")
 
 

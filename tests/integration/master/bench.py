@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -18,10 +18,12 @@ from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.frozen import fields
 from catena.core.job import FunctionCall, JobProgress, JobReturn, JobSpec
+from catena.master.chains.engine import Chains
 from catena.master.daemon import Master
+from catena.master.engines import ENGINES, EngineClass
 from catena.master.jobs.model import JobRequest, Submitted
+from catena.master.keys import rows as key_rows
 from catena.master.keys.ring import KnownKey
-from catena.master.keys.service import insert_key
 from catena.transport.agent import Received
 from catena.transport.gateway import Gateway
 from catena.transport.keys import KeyPair, generate
@@ -34,6 +36,7 @@ from catena.transport.messages import (
     JobReceived,
     JobReturned,
 )
+from tests.support.engines import chains_of
 
 T = TypeVar("T")
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -44,13 +47,17 @@ _sessions = itertools.count(1)
 class Bench(Master):
     """A master with a clock that stands still and no network."""
 
-    def __init__(self, settings: MasterSettings) -> None:
+    def __init__(self, settings: MasterSettings, engines: Sequence[EngineClass] = ENGINES) -> None:
         self.hand = ManualClock(START)
-        super().__init__(settings, self.hand)
+        super().__init__(settings, self.hand, engines=engines)
 
     def make_gateway(self) -> Gateway:
         self.wire = MemoryGateway(self.accepted, self._on_message, self._on_gone)
         return cast(Gateway, self.wire)
+
+    @property
+    def chains(self) -> Chains:
+        return chains_of(self)
 
     async def settle(self) -> None:
         """Wait until everything that was posted is committed and told."""
@@ -71,7 +78,7 @@ class Bench(Master):
             "",
             self.clock.now().timestamp(),
         )
-        await self.store.write(lambda conn: insert_key(conn, key))
+        await self.store.write(lambda conn: key_rows.insert(conn, key))
         self.keys.remember(key)
         return Script(self, name, pair, machine or f"mach-{name}")
 
@@ -92,7 +99,7 @@ class Bench(Master):
     async def states(self, jid: str) -> dict[str, str]:
         await self.settle()
         shown = await self.views.show(jid)
-        return {name: data["state"] for name, data in shown["minions"].items()}
+        return {name: found.state or "" for name, found in shown.minions.items()}
 
     async def events(self, tag: str = "*") -> list[Event]:
         """Return the stored events that match."""
@@ -178,7 +185,9 @@ def a_return(jid: str, value: Any = True, **more: Any) -> JobReturn:
 
 
 @asynccontextmanager
-async def a_master(**settings: Any) -> AsyncIterator[Bench]:
+async def a_master(
+    engines: Sequence[EngineClass] = ENGINES, **settings: Any
+) -> AsyncIterator[Bench]:
     """A running bench below a short temporary folder (socket paths are short)."""
     settings = {"reactor_defaults": False, "interface": "127.0.0.1", **settings}
     with tempfile.TemporaryDirectory(prefix="cm") as folder:
@@ -189,7 +198,7 @@ async def a_master(**settings: Any) -> AsyncIterator[Bench]:
             "pillar_roots": {"base": [f"{folder}/pillar"]},
         }
         made = MasterSettings(root_dir=folder, **{**base, **settings})
-        bench = Bench(placed(made, (), Path(folder), "master"))
+        bench = Bench(placed(made, (), Path(folder), "master"), engines)
         await bench.start()
         try:
             yield bench

@@ -34,7 +34,7 @@ async def test_failhard_takes_a_refusal_for_a_failure() -> None:
         assert await master.states(done.jid) == {"a": "rejected", "b": "cancelled"}
 
 
-async def test_a_batch_goes_on_past_a_failure_without_failhard() -> None:
+async def test_batch_continues_after_a_failure_without_failhard() -> None:
     async with a_master() as master:
         a, b = await master.connect("a", "b")
         done = await master.submit(batch="1")
@@ -96,7 +96,7 @@ def test_rules_of_a_batch_need_a_batch() -> None:
         batch_wait(RunJob("*", "test.ping", batch="1", batch_wait=-1.0))
 
 
-async def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() -> None:
+async def test_batch_limits_running_minions_and_skips_absent_ones() -> None:
     async with a_master() as master:
         scripts = await master.connect("a", "b", "c", "d")
         await master.accept("absent")
@@ -112,7 +112,7 @@ async def test_a_batch_lets_so_many_work_at_a_time_and_passes_over_the_absent() 
         }  # fmt: skip
 
 
-async def test_a_batch_goes_on_when_one_of_its_minions_vanishes_before_it_has_the_job() -> None:
+async def test_batch_continues_when_a_minion_disconnects_before_it_has_the_job() -> None:
     async with a_master() as master:
         a, b = await master.connect("a", "b")
         await master.submit(batch="1")
@@ -129,7 +129,7 @@ async def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
             await master.submit(batch=batch)
 
 
-async def test_a_batch_of_which_nobody_is_there_to_begin_is_refused_what_cant_travel() -> None:
+async def test_oversized_job_is_refused_in_a_batch_without_connected_minions() -> None:
     async with a_master() as master:
         web1 = await master.accept("web1")
         with pytest.raises(MessageTooLargeError):

@@ -240,7 +240,7 @@ def test_torn_transaction_over_an_earlier_round_of_the_log_is_no_damage(tmp_path
 
 
 @pytest.mark.parametrize("damage", ["empty", "zeroed", "garbage", "cut to half"])
-def test_damaged_index_of_the_log_is_built_anew(crashed: MasterSettings, damage: str) -> None:
+def test_damaged_index_of_the_log_is_rebuilt(crashed: MasterSettings, damage: str) -> None:
     index = database(crashed).with_name("master.db-shm")
     index.write_bytes(DAMAGES[damage](os.urandom(32768)))
     opening.check(crashed, False)
@@ -348,7 +348,7 @@ def test_damaged_key_stops_the_start(tmp_path: Path, name: str, damage: str) -> 
 # -- damage that shows while the master runs ------------------------------------------------------
 
 
-async def test_damage_found_while_serving_stops_new_orders_and_is_said(
+async def test_damage_found_while_serving_stops_new_orders_and_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def found(database: Path) -> list[str]:

@@ -15,18 +15,18 @@ from catena.client.requests import runners
 from catena.client.requests.runners import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.events import Event
-from catena.master.contributions import CHECKS
+from catena.master.contributions import checks
 from catena.master.events.kept import KeptReactions
 from catena.master.process import checkup
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import REACTIONS
 from catena.reactors import retries
-from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.retries import Failed
 from tests.integration.master.bench import Bench, a_master
 
 DATA: dict[Any, Any] = {"id": "web1", "raw": b"\xff\0", 7: [None, 1.5]}
-REACTION = Reaction("x", Kind.local, "test.ping", "web1", "list", rank=float("-inf"))
+REACTION = Reaction("x", ReactionKind.local, "test.ping", "web1", "list", rank=float("-inf"))
 
 
 def a_failed(seq: int, file: str = "f.sls", reaction: Reaction | None = REACTION) -> Failed:
@@ -95,7 +95,7 @@ async def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
             (2, "app/go", "x"),
         ]
         assert (await runner(master, "status"))["waiting"] == 2
-        found = await asyncio.to_thread(lambda: list(checkup.check(master.settings, CHECKS)))
+        found = await asyncio.to_thread(lambda: list(checkup.check(master.settings, checks())))
         (finding,) = [one for one in found if one.part == "reactions"]
         assert "f.sls: 2 to be tried again" in finding.what and "line 3:" in finding.what
         assert (await runner(master, "discard", 1))["id"] == 1

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.core.checkup import Level
-from catena.master.contributions import CHECKS
+from catena.master.contributions import checks
 from catena.master.process import checkup
 from catena.master.store.tables import EVENTS
 from catena.transport.messages import EventFired
@@ -18,7 +18,7 @@ from tests.integration.master.bench import Bench, a_master
 
 async def findings(master: Bench, part: str) -> list[tuple[Level, str]]:
     await master.settle()
-    found = await asyncio.to_thread(lambda: list(checkup.check(master.settings, CHECKS)))
+    found = await asyncio.to_thread(lambda: list(checkup.check(master.settings, checks())))
     return [(one.level, one.what) for one in found if one.part == part]
 
 

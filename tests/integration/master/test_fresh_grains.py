@@ -101,7 +101,7 @@ async def test_targets_and_lists_wait_for_grains_that_have_come() -> None:
         await disk.go_on()
         by_grain, by_pillar, shown = await asyncio.gather(*asked)
         assert (by_grain, by_pillar) == (("web1",), ("web1",))
-        assert shown["grains"]["role"] == "web"
+        assert shown.grains["role"] == "web"
 
 
 async def test_pillar_is_refused_when_the_grains_are_not_stored_in_time(

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from catena.client.replies.jobs import JobOutputItem
 from catena.client.requests.jobs import JobList
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.job import FunctionCall, JobProgress, JobReturn
-from catena.master.jobs.delivery import Delivery
-from catena.master.jobs.model import EventItem, JobRequest, Submitted
+from catena.core.records import encode
+from catena.master.executions.model import EventItem
+from catena.master.jobs.model import JobRequest, Submitted
 from catena.master.jobs.service import NoMatchError
 from catena.master.store.database import StoreUnavailableError
 from catena.master.store.tables import RETURNS
@@ -49,8 +51,9 @@ async def test_a_connected_minion_is_sent_its_job_and_its_return_is_stored_then_
         assert await master.states(done.jid) == {"web1": "done"}
         assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
         shown = await master.views.show(done.jid)
-        assert shown["minions"]["web1"]["ret"]["value"] == {"a": b"\x00", 1: None}
-        assert shown["ended"] is not None
+        ret = shown.minions["web1"].ret
+        assert ret is not None and ret.value == {"a": b"\x00", 1: None}
+        assert shown.ended is not None
         tags = [event.tag for event in await master.events(f"salt/job/{done.jid}/*")]
         assert tags == [f"salt/job/{done.jid}/new", f"salt/job/{done.jid}/ret/web1"]
 
@@ -80,7 +83,7 @@ async def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_n
         assert [spec.jid for spec in web1.orders()] == [done.jid]
 
 
-async def test_a_round_that_the_store_has_no_time_for_forgets_nobody_who_has_jobs_waiting(
+async def test_round_without_store_capacity_forgets_no_minion_with_waiting_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def locked(*_: object) -> None:
@@ -131,9 +134,9 @@ async def test_a_received_job_that_a_hello_no_longer_names_is_lost_and_a_late_re
         assert await master.states(done.jid) == {"web1": "lost"}
         await web1.answer(done.jid, "after all")
         assert await master.states(done.jid) == {"web1": "lost"}
-        shown = (await master.views.show(done.jid))["minions"]["web1"]
-        assert shown["late"] is True
-        assert shown["ret"]["value"] == "after all"
+        shown = (await master.views.show(done.jid)).minions["web1"]
+        assert shown.late is True
+        assert shown.ret is not None and shown.ret.value == "after all"
         assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
 
 
@@ -156,7 +159,7 @@ async def test_a_master_whose_clock_is_set_ahead_keeps_what_waits() -> None:
         master.hand.step(86_400.0)
         assert await master.jobs.expire() == 0
         shown = await master.views.show(done.jid)
-        assert shown["not_after"] == pytest.approx(master.hand.now().timestamp() + 3600, abs=1)
+        assert shown.not_after == pytest.approx(master.hand.now().timestamp() + 3600, abs=1)
         master.hand.advance(1800.0)
         await web1.hello()
         (order,) = web1.got(JobOrder)
@@ -171,7 +174,8 @@ async def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> Non
         await web1.answer(done.jid, "second")
         assert web1.got(ReturnStored) == [ReturnStored(done.jid)] * 2
         shown = await master.views.show(done.jid)
-        assert shown["minions"]["web1"]["ret"]["value"] == "first"
+        ret = shown.minions["web1"].ret
+        assert ret is not None and ret.value == "first"
         assert len(await master.events(f"salt/job/{done.jid}/ret/*")) == 1
 
 
@@ -186,7 +190,7 @@ async def test_an_exit_code_that_the_store_cant_hold_is_refused(retcode: int) ->
         assert await master.states(done.jid) == {"web1": "done"}
 
 
-async def test_nobody_can_return_the_job_of_another_minion() -> None:
+async def test_return_for_another_minions_job_is_refused() -> None:
     async with a_master() as master:
         _, evil = await master.connect("web1", "evil")
         done = await master.submit("web1")
@@ -202,8 +206,8 @@ async def test_a_rejected_job_ends_with_the_minions_reason() -> None:
         (web1,) = await master.connect("web1")
         done = await master.submit()
         await web1.say(JobRejected(done.jid, "expired while it waited"))
-        shown = (await master.views.show(done.jid))["minions"]["web1"]
-        assert (shown["state"], shown["detail"]) == ("rejected", "expired while it waited")
+        shown = (await master.views.show(done.jid)).minions["web1"]
+        assert (shown.state, shown.detail) == ("rejected", "expired while it waited")
 
 
 async def test_cancelling_ends_what_was_not_sent_and_asks_who_is_at_work_to_stop() -> None:
@@ -270,7 +274,7 @@ async def test_a_request_that_comes_twice_with_one_key_makes_one_job() -> None:
         assert [spec.jid for spec in web1.orders()] == [first.jid, other.jid]
 
 
-async def test_a_target_that_matches_nobody_or_names_a_stranger_is_an_error() -> None:
+async def test_target_without_a_match_or_with_an_unknown_id_is_an_error() -> None:
     async with a_master() as master:
         await master.connect("web1")
         with pytest.raises(NoMatchError, match="No minions matched the target"):
@@ -282,7 +286,7 @@ async def test_a_target_that_matches_nobody_or_names_a_stranger_is_an_error() ->
         assert (await master.submit("os:Debian", tgt_type="grain")).minions == ("web1",)
         with pytest.raises(NoMatchError):
             await master.submit("G@os:Suse or db*", tgt_type="compound")
-        assert (await master.views.list(JobList()))[0]["target"] == "os:Debian"
+        assert (await master.views.list(JobList()))[0].target == "os:Debian"
 
 
 async def test_a_list_tells_failed_answers_from_good_ones() -> None:
@@ -292,7 +296,7 @@ async def test_a_list_tells_failed_answers_from_good_ones() -> None:
         await web1.answer(good.jid)
         await web1.answer(bad.jid, success=False, retcode=1)
         await web2.answer(bad.jid, retcode=2)
-        failed = {item["jid"]: item["failed"] for item in await master.views.list(JobList())}
+        failed = {item.jid: item.failed for item in await master.views.list(JobList())}
         assert failed == {good.jid: 0, bad.jid: 2}
 
 
@@ -317,7 +321,7 @@ async def test_following_a_job_shows_every_item_and_ends_with_the_states() -> No
             async for item in master.views.follow_new(
                 JobRequest("root", FunctionCall("test.ping", tgt="*"))
             ):
-                items.append(item)
+                items.append(encode(item))
                 started.set()
 
         task = asyncio.create_task(follow())
@@ -329,14 +333,14 @@ async def test_following_a_job_shows_every_item_and_ends_with_the_states() -> No
         await web1.answer(jid, 7)
         await master.jobs.cancel(jid, ["away"], "anna")
         await asyncio.wait_for(task, 60)
-        kinds = [(item["type"], item.get("minion"), item.get("state")) for item in items]
+        kinds = [(i.get("type"), i.get("minion"), i.get("state")) for i in items]
         assert kinds[0] == ("new", None, None)
         assert ("delivery", "away", "queued") in kinds
-        assert [i["kind"] for i in items if i["type"] == "progress"] == ["started", "state"]
+        assert [i["kind"] for i in items if i.get("type") == "progress"] == ["started", "state"]
         assert kinds.index(("return", "web1", None)) < kinds.index(("delivery", "web1", "done"))
         states = {"away": "cancelled", "web1": "done"}
-        assert items[-1] == {"type": "end", "jid": jid, "states": states}
-        replayed = [item["type"] async for item in master.views.follow(jid)]
+        assert items[-1] == {"jid": jid, "states": states}
+        replayed = [getattr(item, "type", "end") async for item in master.views.follow(jid)]
         assert replayed == "new progress progress return delivery delivery end".split()
 
 
@@ -360,10 +364,13 @@ class Watcher:
         return ()
 
     def on_delivery(
-        self, conn: sa.Connection, minion: str, jid: str, state: Delivery, detail: str
+        self, conn: sa.Connection, minion: str, jid: str, state: str, detail: str
     ) -> Sequence[EventItem]:
-        self.calls.append((state.value, minion))
+        self.calls.append((state, minion))
         return ()
+
+    def on_output(self, conn: sa.Connection, jid: str, item: JobOutputItem) -> None:
+        self.calls.append((item.text, item.minion))
 
 
 async def test_an_observer_sees_each_fact_once_and_its_error_undoes_the_fact(

@@ -59,7 +59,7 @@ class Knocker:
         return reply
 
 
-async def test_a_key_waits_until_somebody_accepts_it_and_is_then_let_in() -> None:
+async def test_key_is_pending_until_it_is_accepted() -> None:
     async with a_master() as master:
         web1 = Knocker(master, "web1")
         assert await web1.say(EnrolProbe()) == EnrolOffer(master.pair.public, "0.1.0")
@@ -67,7 +67,7 @@ async def test_a_key_waits_until_somebody_accepts_it_and_is_then_let_in() -> Non
         assert (reply.state, reply.master_key) == ("pending", master.pair.public)
         assert "catena key accept web1" in reply.reason
         assert web1.pair.fingerprint not in master.accepted
-        assert [k["id"] for k in (await master.keys.list())["pending"]] == ["web1"]
+        assert [k.id for k in (await master.keys.list())["pending"]] == ["web1"]
         assert await master.keys.change("accept", "web*", user="anna") == ["web1"]
         assert web1.pair.fingerprint in master.accepted
         assert (await web1.ask()).state == "accepted"
@@ -77,7 +77,7 @@ async def test_a_key_waits_until_somebody_accepts_it_and_is_then_let_in() -> Non
         assert (event.data["act"], event.data["id"]) == ("accepted", "web1")
 
 
-async def test_waiting_minion_is_told_at_once_that_it_is_accepted() -> None:
+async def test_waiting_minion_is_notified_at_once_that_it_is_accepted() -> None:
     async with a_master() as master:
         web1, away = Knocker(master, "web1"), Knocker(master, "away", "10.0.0.8")
         await web1.ask()
@@ -139,12 +139,12 @@ async def test_a_key_cant_ask_for_a_second_name() -> None:
         web1 = Knocker(master, "web1")
         await web1.ask()
         assert (await web1.ask("db1")).state == "denied"
-        assert [k["id"] for k in (await master.keys.list())["pending"]] == ["web1"]
+        assert [k.id for k in (await master.keys.list())["pending"]] == ["web1"]
 
 
-async def test_a_token_lets_in_one_key_once() -> None:
+async def test_token_accepts_one_key_once() -> None:
     async with a_master() as master:
-        token = (await master.keys.make_token("", 60, "anna"))["token"]
+        token = (await master.keys.make_token("", 60, "anna")).token
         web1, web2, web3 = (Knocker(master, name) for name in ("web1", "web2", "web3"))
         assert (await web3.ask(token="guess")).state == "pending"
         stolen = token_proof(token, web2.pair.public, master.pair.public, "web2")
@@ -164,15 +164,15 @@ async def test_request_key_that_was_forgotten_makes_its_token_no_second_time() -
             await master.keys.make_token("", 60, "anna", once)
 
 
-async def test_a_token_for_one_id_or_an_old_one_lets_nobody_else_in() -> None:
+async def test_token_for_another_id_or_expired_is_refused() -> None:
     async with a_master() as master:
-        bound = (await master.keys.make_token("db1", 60, "anna"))["token"]
+        bound = (await master.keys.make_token("db1", 60, "anna")).token
         assert (await Knocker(master, "web1").ask(token=bound)).state == "pending"
         master.hand.advance(61.0)
         assert (await Knocker(master, "db1").ask(token=bound)).state == "pending"
 
 
-async def test_waiting_keys_are_limited_and_one_that_stopped_asking_makes_room(
+async def test_pending_keys_are_limited_and_a_silent_one_is_replaced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(enrol, "PENDING_LIMIT", 2)
@@ -185,10 +185,10 @@ async def test_waiting_keys_are_limited_and_one_that_stopped_asking_makes_room(
         master.hand.advance(61.0)
         assert "catena key accept" in (await late.ask()).reason
         pending = (await master.keys.list())["pending"]
-        assert sorted(key["id"] for key in pending) == ["late", "m1"]
+        assert sorted(key.id for key in pending) == ["late", "m1"]
 
 
-async def test_one_address_that_fills_the_waiting_keys_keeps_nobody_else_out(
+async def test_address_that_fills_the_pending_keys_blocks_no_other_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(enrol, "PENDING_LIMIT", 20)
@@ -204,10 +204,10 @@ async def test_one_address_that_fills_the_waiting_keys_keeps_nobody_else_out(
             assert "catena key accept" in (await minion.ask()).reason
         for number in range(40, 60):
             await Knocker(master, f"evil{number}", "10.6.6.6").ask()
-        waiting = {key["id"] for key in (await master.keys.list())["pending"]}
+        waiting = {key.id for key in (await master.keys.list())["pending"]}
         assert {"early", "near", *(f"web{n}" for n in range(8))} < waiting
         assert len(waiting) == len(master.keys.waiting) == 20
-        token = (await master.keys.make_token("", 60, "anna"))["token"]
+        token = (await master.keys.make_token("", 60, "anna")).token
         inside = Knocker(master, "inside", "10.6.6.8")
         assert (await inside.ask(token=token)).state == "accepted"
         assert len(master.keys.waiting) == 20
@@ -235,7 +235,7 @@ async def test_a_name_that_is_no_id_is_refused_and_kept_nowhere() -> None:
         assert (await master.keys.list())["pending"] == []
 
 
-async def test_a_deleted_key_is_cut_off_at_once() -> None:
+async def test_deleted_key_is_disconnected_at_once() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         assert await master.keys.change("delete", "web1") == ["web1"]
@@ -269,10 +269,10 @@ async def test_an_announced_key_replaces_the_old_one_at_its_first_hello() -> Non
         done = await master.submit("web1")
         assert [spec.jid for spec in moved.orders()] == [done.jid]
         (shown,) = (await master.keys.list())["accepted"]
-        assert shown["fingerprint"] == new.fingerprint
+        assert shown.fingerprint == new.fingerprint
 
 
-async def test_nobody_can_announce_the_key_of_another() -> None:
+async def test_key_announcement_for_another_minion_is_refused() -> None:
     async with a_master() as master:
         web1, evil = await master.connect("web1", "evil")
         await evil.say(KeyAnnounce(web1.pair.public))

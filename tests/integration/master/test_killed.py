@@ -136,7 +136,7 @@ class Agent:
         assert self.link.send("control", Hello(*words, True, {}, self.open_jobs))
 
 
-def test_what_was_answered_is_there_after_a_kill_and_reaches_the_minion_once(
+def test_confirmed_job_survives_a_kill_and_reaches_its_minion_once(
     daemon: Daemon,
 ) -> None:
     client = daemon.start()

@@ -67,7 +67,7 @@ async def release(store: Store, lease: Lease) -> bool:
 Stores = tuple[Store, Store]
 
 
-async def test_held_lease_is_claimed_by_nobody(stores: Stores) -> None:
+async def test_held_lease_can_not_be_claimed(stores: Stores) -> None:
     first, second = stores
     held = await won(first, "a")
     assert held == Lease(*HOST, "a", 1, NOW + LONG)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from catena.client.replies.jobs import JobEnd, JobOutputItem, JobReturnItem
 from catena.transport.messages import Failure, JobOutput, OutputStored, Welcome
 from catena.transport.messages.session import JOB_OUTPUT
 from tests.integration.master.bench import a_master
@@ -24,15 +25,15 @@ async def test_parts_are_stored_once_confirmed_and_shown_to_a_watcher() -> None:
         assert [stored.upto for stored in minion.got(OutputStored)] == [4, 16, 16]
         items = bench.views.follow(done.jid)
         seen = [await anext(items) for _ in range(3)]
-        found = [(item["text"], item["missed"]) for item in seen if item["type"] == "output"]
+        found = [(item.text, item.missed) for item in seen if isinstance(item, JobOutputItem)]
         assert found == [("one\n", 0), ("three\n", 6)]
         await minion.say(output(done.jid, 16, "four\n"))
         item = await anext(items)
-        while item["type"] != "output":
+        while not isinstance(item, JobOutputItem):
             item = await anext(items)
-        assert item["text"] == "four\n" and item["seq"] == 3
+        assert item.text == "four\n" and item.seq == 3
         await minion.answer(done.jid)
-        assert [item async for item in items][-1]["type"] == "end"
+        assert isinstance([item async for item in items][-1], JobEnd)
 
 
 async def test_ended_job_and_job_of_another_minion_store_nothing() -> None:
@@ -44,8 +45,8 @@ async def test_ended_job_and_job_of_another_minion_store_nothing() -> None:
         await one.answer(done.jid)
         await one.say(output(done.jid, 0, "late"))
         assert len(one.got(OutputStored)) == len(two.got(OutputStored)) == 1
-        kinds = [item["type"] async for item in bench.views.follow(done.jid)]
-        assert "output" not in kinds and "return" in kinds
+        kinds = [type(item) async for item in bench.views.follow(done.jid)]
+        assert JobOutputItem not in kinds and JobReturnItem in kinds
 
 
 async def test_limit_of_a_job_is_marked_and_senseless_parts_are_refused() -> None:
@@ -57,13 +58,13 @@ async def test_limit_of_a_job_is_marked_and_senseless_parts_are_refused() -> Non
             await minion.say(output(done.jid, at, "x" * 600))
         items = bench.views.follow(done.jid)
         seen = [await anext(items) for _ in range(3)]
-        shown = [(i["stream"], len(i["text"])) for i in seen if i["type"] == "output"]
+        shown = [(i.stream, len(i.text)) for i in seen if isinstance(i, JobOutputItem)]
         assert shown == [("stdout", 600), ("", 0)]
         for bad in ({"stream": "x"}, {"at": -1}, {"attempt": 2**60}, {"size": -5}):
             await minion.say(JobOutput(**{**vars(output(done.jid, 0, "x")), **bad}))
         assert len(minion.got(Failure)) == 4
         await minion.answer(done.jid)
-        assert [item async for item in items][-1]["type"] == "end"
+        assert isinstance([item async for item in items][-1], JobEnd)
 
 
 async def test_only_an_agent_that_knows_output_is_asked_for_it() -> None:

@@ -72,10 +72,10 @@ async def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_th
             await web1.answer(jid, "mine")
         assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
         (job,) = await master.views.list(JobList())
-        shown = await master.views.show(job["jid"])
-        assert job["jid"] != jid and shown["metadata"] == {"own_jid": jid}
-        assert shown["minions"]["web1"]["ret"]["value"] == "mine"
-        assert shown["minions"]["web1"]["ret"]["jid"] == job["jid"]
+        shown = await master.views.show(job.jid)
+        assert job.jid != jid and shown.metadata == {"own_jid": jid}
+        ret = shown.minions["web1"].ret
+        assert ret is not None and (ret.value, ret.jid) == ("mine", job.jid)
         assert (await master.submit()).jid.startswith("202603011200000000")
     assert f"{jid} began on the minion" in caplog.text
 
@@ -88,11 +88,12 @@ async def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> N
         for _ in range(2):
             await web1.answer(jid, "mine")
         assert [stored.jid for stored in web1.got(ReturnStored)] == [jid, jid]
-        jobs = {job["user"]: job["jid"] for job in await master.views.list(JobList())}
+        jobs = {job.user: job.jid for job in await master.views.list(JobList())}
         assert jobs["evil"] == jid and len(jobs) == 2
         shown = await master.views.show(jobs["web1"])
-        assert shown["metadata"] == {"own_jid": jid}
-        assert shown["minions"]["web1"]["ret"]["value"] == "mine"
+        assert shown.metadata == {"own_jid": jid}
+        ret = shown.minions["web1"].ret
+        assert ret is not None and ret.value == "mine"
 
 
 @pytest.mark.parametrize("poison", ["20260301120099999999", "20260301125959999999"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from catena.client.replies.minions import MinionLine
 from catena.core.job import JobProgress
 from catena.master.gate import presence
 from catena.master.store.database import StoreUnavailableError
@@ -25,7 +26,7 @@ from catena.transport.messages import (
 from tests.integration.master.bench import Bench, Script, a_master
 
 
-async def row(master: Bench, name: str) -> dict[str, Any]:
+async def row(master: Bench, name: str) -> MinionLine:
     await master.settle()
     (found,) = await master.minions.list([name])
     return found
@@ -35,7 +36,7 @@ async def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         assert web1.got(Welcome) == [Welcome("0.1.0", 15, 1000)]
-        assert (await row(master, "web1"))["up"] is True
+        assert (await row(master, "web1")).up is True
         await web1.reconnect(first=False)
         web1.session = "another"
         await web1.reconnect(first=False)  # the first Hello of that process was lost
@@ -48,7 +49,7 @@ async def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process
         ]
 
 
-async def test_a_hello_that_is_said_again_forgets_no_job_that_came_in_between() -> None:
+async def test_repeated_hello_forgets_no_job_that_arrived_in_between() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -70,10 +71,10 @@ async def test_a_silent_minion_is_asked_then_down_and_a_short_break_is_no_news()
         master.hand.advance(23.0)
         master.presence.tick()
         web1.pump()
-        assert (await row(master, "web1"))["up"] is True
+        assert (await row(master, "web1")).up is True
         master.hand.advance(46.0)
         master.presence.tick()
-        assert (await row(master, "web1"))["up"] is False
+        assert (await row(master, "web1")).up is False
         changes = [e.data for e in await master.events("salt/presence/change")]
         assert changes == [{"new": ["web1"], "lost": []}, {"new": [], "lost": ["web1"]}]
 
@@ -83,7 +84,7 @@ async def test_a_goodbye_is_believed_at_once() -> None:
         (web1,) = await master.connect("web1")
         await web1.say(Goodbye("stops"))
         found = await row(master, "web1")
-        assert (found["up"], found["connected"]) == (False, False)
+        assert (found.up, found.connected) == (False, False)
 
 
 def twin_of(script: Script) -> Script:
@@ -103,11 +104,11 @@ async def test_the_second_of_two_live_sessions_with_one_key_is_refused_and_shown
         assert refused.code == "duplicate_key"
         assert "10.0.0.2" in refused.reason
         assert clone.got(Welcome) == []
-        assert "same key" in (await row(master, "web1"))["conflict"]
+        assert "same key" in (await row(master, "web1")).conflict
         (event,) = await master.events("salt/minion/web1/conflict")
         assert event.data["address"] == "10.0.0.2"
         listed = await master.keys.list()
-        assert "same key" in listed["accepted"][0]["conflict"]
+        assert "same key" in listed["accepted"][0].conflict
         done = await master.submit("web1")
         assert [s.jid for s in web1.orders()] == [done.jid]
         assert clone.orders() == []
@@ -121,7 +122,7 @@ async def test_another_minion_with_the_same_machine_id_is_refused() -> None:
         web1.pump()
         await master.settle()
         assert [r.code for r in clone.got(Refused)] == ["duplicate_machine"]
-        assert "web1" in (await row(master, "web2"))["conflict"]
+        assert "web1" in (await row(master, "web2")).conflict
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -143,7 +144,7 @@ async def test_minion_with_the_machine_id_of_an_accepted_one_is_refused_while_th
         (refused,) = clone.got(Refused)
         assert refused.code == "duplicate_machine"
         assert "catena key delete web1" in refused.reason
-        assert "web1" in (await row(master, "web2"))["conflict"]
+        assert "web1" in (await row(master, "web2")).conflict
         again = twin_of(web1)
         await again.hello()
         assert len(again.got(Welcome)) == 1
@@ -184,7 +185,7 @@ async def test_a_new_session_takes_over_when_the_old_one_is_silent(
         await again.hello()  # web1 was cut off from power and answers nothing
         while not again.got(Welcome):
             await asyncio.sleep(0.01)
-        assert (await row(master, "web1"))["boot_id"] == "boot2"
+        assert (await row(master, "web1")).boot_id == "boot2"
         assert await master.events("salt/minion/web1/conflict") == []
 
 
@@ -212,18 +213,18 @@ async def test_claim_is_answered_busy_when_the_store_is_closed_meanwhile(
 async def test_since_is_the_last_boot_although_its_silence_was_too_short_to_notice() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
-        first = (await row(master, "web1"))["since"]
+        first = (await row(master, "web1")).since
         master.hand.advance(60)
         web1.link.cut("restarted")
         agent = twin_of(web1)
         await agent.hello()
-        assert (await row(master, "web1"))["since"] == first, "only the agent is a new one"
+        assert (await row(master, "web1")).since == first, "only the agent is a new one"
         master.hand.advance(60)
         agent.link.cut("power")
         booted = twin_of(web1)
         booted.boot = "boot2"
         await booted.hello()
-        assert (await row(master, "web1"))["since"] == first + 120
+        assert (await row(master, "web1")).since == first + 120
 
 
 async def test_a_new_session_takes_over_at_once_when_the_old_connection_is_gone() -> None:
@@ -244,7 +245,7 @@ async def test_a_hello_under_another_name_than_the_keys_is_refused() -> None:
         assert await master.events("salt/minion/*") == []
 
 
-async def test_nothing_is_done_for_a_connection_that_said_no_hello() -> None:
+async def test_connection_without_a_hello_is_ignored() -> None:
     async with a_master() as master:
         web1 = await master.accept("web1")
         web1.pump()

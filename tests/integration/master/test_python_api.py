@@ -128,6 +128,6 @@ async def test_async_client_says_that_no_master_answers(tmp_path: Path) -> None:
     async with connect_async(tmp_path / "none") as client:
         with pytest.raises(UnreachableError):
             await client.ask(keys.LIST)
-        with pytest.raises(UnreachableError, match="nothing serves"):
+        with pytest.raises(UnreachableError, match="no process serves"):
             async for _ in client.follow(events.WATCH):
                 raise AssertionError("an event without a master")

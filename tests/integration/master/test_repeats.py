@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from catena.client.requests import contracts
+from catena.master.keys import rows as key_rows
 from catena.master.keys.ring import KnownKey
-from catena.master.keys.service import insert_key
 from catena.master.store.database import Store
 from catena.transport.keys import generate
 from tests.integration.master.test_killed import PATIENCE_SECONDS, Daemon
@@ -84,6 +84,8 @@ CASES = (
     Case("chain.schedule", "chain schedule draft", history("draft", "schedule")),
     Case("chain.approve", "chain approve unsure", history("unsure", "approve")),
     Case("chain.release", "chain release waiting", history("waiting", "release")),
+    Case("chain.pause", "chain pause later", history("later", "paused")),
+    Case("chain.continue", "chain continue paused", history("paused", "continued")),
     Case("chain.cancel", "chain cancel later", history("later", "cancel")),
     Case(
         "chain.retry", "chain retry failed", "select max(epoch) from run where label='failed'", 2
@@ -157,7 +159,7 @@ async def add_keys(database: Path) -> None:
     await store.open()
     for name, state in (("web1", "accepted"), ("web2", "pending")):
         key = known(name, state)
-        await store.write(lambda conn, key=key: insert_key(conn, key))  # type: ignore[misc]
+        await store.write(lambda conn, key=key: key_rows.insert(conn, key))  # type: ignore[misc]
     await store.close()
 
 
@@ -167,13 +169,14 @@ def prepare(site: Site) -> None:
     site.end(signal.SIGTERM)
     asyncio.run(add_keys(site.folder / DATABASE))
     site.start()
-    for label in ("draft", "unsure", "waiting", "later", "failed", "hung"):
+    for label in ("draft", "unsure", "waiting", "later", "paused", "failed", "hung"):
         assert site.done(f"chain create {label}")[0] == 0
         for word in "abc" if label == "draft" else "a":
             assert site.done(f"chain add {label} -t web1 --cmd {word}")[0] == 0
     assert site.done("chain schedule unsure --approve-required --at +2h")[0] == 0
-    for label in ("waiting", "later", "failed", "hung"):
+    for label in ("waiting", "later", "paused", "failed", "hung"):
         assert site.done(f"chain schedule {label} --at +2h")[0] == 0
+    assert site.done("chain pause paused")[0] == 0
     site.end(signal.SIGTERM)
     some = "(select run from chain where label in ('failed', 'hung'))"
     hung = "(select run from chain where label = 'hung')"
@@ -191,7 +194,12 @@ def world() -> Iterator[Path]:
     """The folder of a prepared master that does not run."""
     with tempfile.TemporaryDirectory(prefix="cw") as folder:
         site = Site(Path(folder))
-        prepare(site)
+        try:
+            prepare(site)
+        except BaseException:
+            if site.process is not None:
+                site.end(signal.SIGKILL)
+            raise
         yield site.folder
 
 

@@ -93,6 +93,9 @@ async def ask_of_drafts(asker: Asker) -> None:
     await ask(chains.PREVIEW, ref)
     await ask(chains.SCHEDULE, chains.ChainSchedule("draft", 0.0, True))
     await ask(chains.APPROVE, ref)
+    await ask(chains.PAUSE, chains.ChainPause("draft"))
+    assert (await ask(chains.SHOW, ref))["paused"]
+    await ask(chains.CONTINUE, chains.ChainPause("draft"))
     assert await ask(chains.LIST, chains.ChainList())
     await ask(chains.CANCEL, ref)
     await ask(chains.DELETE, ref)

@@ -23,7 +23,7 @@ def full_connections(master: Bench) -> Iterator[None]:
         yield
 
 
-async def test_those_who_are_away_take_no_place_of_a_round(
+async def test_absent_minions_take_no_place_in_a_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rows, "SLICE", 2)
@@ -57,7 +57,7 @@ async def test_a_round_takes_so_many_and_the_next_one_the_others(
         assert sent == [2, 3, 3]
 
 
-async def test_an_order_is_packed_once_for_all_who_get_it_again(
+async def test_order_is_packed_once_for_all_minions_that_get_it_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packed: list[str] = []

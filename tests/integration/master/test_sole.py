@@ -47,7 +47,7 @@ async def put(store: Store, name: str) -> None:
     await store.write(lambda conn: conn.execute(sa.insert(FACTS).values(name=name, value="x")))
 
 
-async def test_second_master_on_postgresql_is_refused_and_told_who_has_the_database(
+async def test_second_master_on_postgresql_is_refused_with_the_name_of_the_first(
     url: str,
 ) -> None:
     async with a_master(database=url) as first:

@@ -17,12 +17,15 @@ from catena.client.requests.chains import (
     ChainAction,
     ChainAdd,
     ChainCreate,
+    ChainPause,
     ChainRef,
     ChainSchedule,
 )
 from catena.core.job import JobSpec
+from catena.core.records import encode
 from catena.master import daemon
 from catena.master.daemon import Master
+from catena.master.jobs import output
 from catena.master.push import messages as m
 from catena.master.push.visitor import VisitDiedError
 from catena.master.push.worker import LEASE_EVERY, LEASE_SECONDS, WorkerParts
@@ -45,15 +48,17 @@ class Host:
     trouble: m.Troubled | None = None
     #: A run ends only when this is set.
     ends: asyncio.Event = field(default_factory=asyncio.Event)
-    visits: list[m.Order] = field(default_factory=list)
+    visits: list[m.VisitOrder] = field(default_factory=list)
     ran: list[JobSpec] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    #: What a visit says of the running job, once it has begun.
+    prints: list[m.Printed] = field(default_factory=list)
 
 
 class Visit:
     """A visit that does what its host says."""
 
-    def __init__(self, host: Host, order: m.Order) -> None:
+    def __init__(self, host: Host, order: m.VisitOrder) -> None:
         self._host = host
         self._order = order
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
@@ -71,11 +76,15 @@ class Visit:
         if host.trouble is not None:
             yield host.trouble
             return
-        yield m.Facts(host.machine_id, host.boot_id, "", "10.0.0.1", {"os": "x"}, host.pending)
+        yield m.HostReport(
+            host.machine_id, host.boot_id, "", "10.0.0.1", {"os": "x"}, host.pending
+        )
         go = await self._answers.get()
         if go.on and spec is not None:
             host.ran.append(spec)
             yield m.Began()
+            for each in host.prints:
+                yield each
             await asyncio.wait(
                 [asyncio.ensure_future(e.wait()) for e in (host.ends, self._dead)],
                 return_when=asyncio.FIRST_COMPLETED,
@@ -96,7 +105,7 @@ async def masters(
 ) -> AsyncIterator[Bench]:
     """Give a master whose roster has *hosts*."""
 
-    async def start(order: m.Order) -> Visit:
+    async def start(order: m.VisitOrder) -> Visit:
         hosts[order.host].visits.append(order)
         return Visit(hosts[order.host], order)
 
@@ -125,12 +134,13 @@ async def chain(master: Bench, label: str, *kinds: str) -> int:
         data = {"cmd": "true"} if kind == "cmd" else {}
         await service.add(ChainAdd(label, "web1", ChainAction(kind, data), "glob"), "root")
     found = await service.schedule(ChainSchedule(label), "root")
-    return int(found["id"])
+    return found.id
 
 
 async def shown(master: Bench, label: str) -> dict[str, Any]:
     await master.settle()
-    return await master.chains.service.show(ChainRef(label), "root")
+    view: dict[str, Any] = encode(await master.chains.service.show(ChainRef(label), "root"))
+    return view
 
 
 async def note(master: Bench, label: str) -> str:
@@ -152,7 +162,40 @@ async def test_a_job_is_sent_received_and_done_like_a_minions(
         assert [one.jid for one in host.ran] == [done.jid]
 
 
-async def test_what_is_called_off_is_told_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_output_of_a_running_job_is_stored_once_and_shown_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [m.Printed(0, 0, 4, "stdout", "one\n"), m.Printed(0, 9, 4, "stderr", "two\n")]
+    senseless = m.Printed(0, 13, 1, "stdin", "x")
+    host = Host(prints=[*parts, senseless, *parts])
+    async with masters(monkeypatch, {"web1": host}, job_output_kib=3) as master:
+        done = await master.submit(tgt="web1", tgt_type="list", fun="cmd.run")
+        await until(lambda: host.ran, master)
+        assert [order.output_bytes for order in host.visits] == [3072]
+        seen = [item async for item in take(master.views.follow(done.jid), "output", 2)]
+        assert [(i.minion, i.stream, i.text, i.missed) for i in seen] == [
+            ("web1", "stdout", "one\n", 0),
+            ("web1", "stderr", "two\n", 5),
+        ]
+        host.ends.set()
+        await until(lambda: not master.ssh.visiting(), master)
+        assert (await master.states(done.jid))["web1"] == "done"
+        kept = await master.store.read(lambda conn: output.parts(conn, done.jid))
+        assert [part.text for _, part in kept] == ["one\n", "two\n"]
+
+
+async def take(items: AsyncIterator[Any], kind: str, count: int) -> AsyncIterator[Any]:
+    """Yield the first items of one kind; wait for those that are still to come."""
+    async with asyncio.timeout(SECONDS):
+        async for item in items:
+            if item.type == kind:
+                yield item
+                count -= 1
+            if not count:
+                return
+
+
+async def test_cancellation_is_sent_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host()
     async with masters(monkeypatch, {"web1": host}) as master:
         done = await master.submit(tgt="web1")
@@ -181,6 +224,31 @@ async def test_a_host_that_is_never_reached_is_given_up_when_the_time_is_over(
         assert view["state"] == "failed"
         text = view["minions"][0]["actions"][0]["comment"]
         assert text == "not begun by its time over SSH: connect: refused"
+
+
+async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_continued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        host.ends.set()
+        await master.submit(tgt="web1")
+        await until(lambda: host.ran and not master.ssh.visiting(), master)
+        host.trouble = m.Troubled("away", "connect: refused")
+        await chain(master, "night", "cmd")
+        await until(lambda: len(host.visits) > 1 and not master.ssh.visiting(), master)
+        await master.chains.service.pause(ChainPause("night"), "joe")
+        host.trouble = None
+        master.hand.advance(60)
+        await master.ssh.tick()
+        await until(lambda: len(host.visits) > 2 and not master.ssh.visiting(), master)
+        assert len(host.ran) == 1
+        assert "its chain is paused" in await note(master, "night")
+        master.hand.advance(DAY + 10)
+        await master.ssh.tick()
+        assert len(host.visits) == 3
+        await master.chains.service.go_on(ChainPause("night"), "joe")
+        await until(lambda: len(host.ran) == 2, master)
 
 
 async def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
@@ -273,8 +341,10 @@ async def test_visit_ends_without_a_trace_when_its_lease_was_lost(
             assert second.ssh.visiting() == ["web1"]
             assert await _state(second) == "visited"
             host.ends.set()
-            await until(lambda: not second.ssh.visiting(), second)
-            assert await _state(second) == "resting"
+            # The end of a visit is stored after the visit has left the worker's list.
+            async with asyncio.timeout(SECONDS):
+                while await _state(second) != "resting":
+                    await asyncio.sleep(0.01)
 
 
 async def test_host_whose_visit_has_no_lease_is_visited_again(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -28,6 +29,7 @@ from catena.client.requests.jobs import JobList
 from catena.core.clock import ManualClock
 from catena.core.config.folders import placed
 from catena.core.config.master import MasterSettings
+from catena.core.payloads import chain_of
 from catena.core.records import encode
 from catena.master import daemon
 from catena.master.daemon import Master
@@ -38,6 +40,10 @@ from catena.master.store import backup, schema, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.store.metadata import METADATA
 from catena.master.store.tables import KEYS, MINIONS
+from catena.transport.messages import TYPES
+from catena.transport.messages.session import AGENT_WIRE
+from catena.transport.peers import Peer
+from catena.transport.wire import LIMITS, Packed, unpack_body
 from tests.integration.master.bench import Bench, Script
 from tests.integration.master.chains.bench import key, ret, row
 from tests.integration.master.test_ssh_worker import Host, Visit
@@ -129,7 +135,8 @@ class Upgraded(Bench):
     async def show(self, chain: int | str) -> dict[str, Any]:
         """Return a chain as people see it."""
         await self.settle()
-        return dict(await self.chains.service.show(ChainRef(str(chain)), USER))
+        view: dict[str, Any] = encode(await self.chains.service.show(ChainRef(str(chain)), USER))
+        return view
 
     async def until(self, what: Callable[[], Any]) -> None:
         """Wait until *what* holds; the master's parts run by themselves."""
@@ -237,7 +244,7 @@ async def started(
     away = {name: Host(trouble=m.Troubled("away", "refused")) for name in SSH_HOSTS}
     hosts = reached or away
 
-    async def start(order: m.Order) -> Visit:
+    async def start(order: m.VisitOrder) -> Visit:
         hosts[order.host].visits.append(order)
         return Visit(hosts[order.host], order)
 
@@ -310,58 +317,110 @@ async def test_old_store_loses_no_row_of_the_tables_that_are_left(
         assert len(found) > 12
 
 
+async def _resend_job(master: Upgraded) -> None:
+    """Receive again a job that the old master had sent, and end it."""
+    await master.reached("web12")
+    await master.order("web12", START)
+    await master.answers("web12", master.job_of("sent", "web12"), START, "sent", 1)
+    await master.reached("web12", first=True, session="s2", boot_id="boot2")
+    await master.ends_as("sent", "done")
+
+
+async def _resume_by_start_event(master: Upgraded) -> None:
+    """Resume chains that wait for a boot or a new agent."""
+    for minion, label, more in (
+        ("web6", "boot", {"boot_id": "boot2"}),
+        ("web7", "agent", {"version": "0.9.0"}),
+    ):
+        waiting = {"actionchain_id": master.number(label)}
+        await master.reached(minion, first=True, session="s2", pending_resume=waiting, **more)
+        jid = await master.order(minion, RESUME)
+        await master.answers(minion, jid, RESUME, label, 2)
+        await master.ends_as(label, "done")
+
+
+async def _keep_running_chain(master: Upgraded, old: OldStore) -> None:
+    """Keep the chain that a minion works on."""
+    jid = next(
+        jid
+        for jid, job in old.shown["jobs"].items()
+        if job["fun"] == RESUME and job["minions"].get("web8", {}).get("state") == "running"
+    )
+    await master.reached("web8", jid, boot_id="boot1x")
+    assert master.scripts["web8"].orders() == []
+    await master.answers("web8", jid, RESUME, "resuming", 2)
+    await master.ends_as("resuming", "done")
+
+
+async def _end_chain_of_the_fleet(master: Upgraded) -> None:
+    """End a chain with its last minion; the one behind it follows."""
+    first, second = master.job_of("running", "web2"), master.job_of("behind", "web2")
+    await master.reached("web2", first, second)
+    await master.answers("web2", first, START, "running", 1)
+    await master.reached("away1")
+    await master.answers("away1", await master.order("away1", START), START, "running", 1)
+    ended = await master.ends_as("running", "failed")
+    assert ended["reason"] == "5 of 12 actions failed"
+    await master.answers("web2", second, START, "behind", 1)
+    await master.ends_as("behind", "done")
+
+
+async def _end_retry(master: Upgraded) -> None:
+    """End a retry of the old master under its epoch."""
+    await master.reached("web1")
+    jid = next(spec.jid for spec in master.scripts["web1"].orders())
+    await master.answers("web1", jid, START, "retried", 1)
+    view = await master.ends_as("retried", "done")
+    assert [one["epoch"] for one in view["minions"][0]["actions"]] == [1, 2, 2]
+
+
 async def test_chains_of_an_old_store_go_on_on_their_minions(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with started(old, monkeypatch) as master:
         await master.ends_as("due", "dispatched")
+        await _resend_job(master)
+        await _resume_by_start_event(master)
+        await _keep_running_chain(master, old)
+        await _end_chain_of_the_fleet(master)
+        await _end_retry(master)
 
-        # A job that the old master had sent is sent again, and done to its end.
-        await master.reached("web12")
-        await master.order("web12", START)
-        await master.answers("web12", master.job_of("sent", "web12"), START, "sent", 1)
-        await master.reached("web12", first=True, session="s2", boot_id="boot2")
-        await master.ends_as("sent", "done")
 
-        # Those that wait for a boot or a new agent are resumed by the start event.
-        for minion, label, more in (
-            ("web6", "boot", {"boot_id": "boot2"}),
-            ("web7", "agent", {"version": "0.9.0"}),
-        ):
-            waiting = {"actionchain_id": master.number(label)}
-            await master.reached(minion, first=True, session="s2", pending_resume=waiting, **more)
-            jid = await master.order(minion, RESUME)
-            await master.answers(minion, jid, RESUME, label, 2)
-            await master.ends_as(label, "done")
+@pytest.mark.parametrize("agent_wire", [3, AGENT_WIRE])
+async def test_queued_chain_of_an_old_store_is_delivered_as_its_agent_understands_it(
+    old: OldStore, monkeypatch: pytest.MonkeyPatch, agent_wire: int
+) -> None:
+    async with started(old, monkeypatch) as master:
+        sent = packed_orders(master, monkeypatch)
+        script = await master.reached("away1", wire=agent_wire)
+        jid = await master.order("away1", START)
+        spec = next(one for one in script.orders() if one.jid == jid)
+        number = master.number("running")
+        assert (spec.payload is not None) and spec.payload.kind == "chain"
+        assert (spec.payload.number, spec.payload.epoch) == (number, 1)
+        chain = chain_of(spec)
+        assert chain is not None
+        assert (chain.chain_id, chain.machine_id) == (number, "mach-away1")
+        folder = Path(old.settings.state_dir) / "chains"
+        for chunk in chain.chunks:
+            (file,) = folder.rglob(f"{chunk.sls.rpartition('.')[2]}.sls")
+            assert hashlib.sha256(file.read_bytes()).hexdigest() == chunk.sha256
+        (fields,) = [each for each in sent if each["jid"] == jid]
+        assert ("chain" in fields, "payload" in fields) == (agent_wire == 3, agent_wire != 3)
 
-        # A minion that works on one keeps it.
-        jid = next(
-            jid
-            for jid, job in old.shown["jobs"].items()
-            if job["fun"] == RESUME and job["minions"].get("web8", {}).get("state") == "running"
-        )
-        await master.reached("web8", jid, boot_id="boot1x")
-        assert master.scripts["web8"].orders() == []
-        await master.answers("web8", jid, RESUME, "resuming", 2)
-        await master.ends_as("resuming", "done")
 
-        # The fleet's chain ends with its last minion, those behind it follow.
-        first, second = master.job_of("running", "web2"), master.job_of("behind", "web2")
-        await master.reached("web2", first, second)
-        await master.answers("web2", first, START, "running", 1)
-        await master.reached("away1")
-        await master.answers("away1", await master.order("away1", START), START, "running", 1)
-        ended = await master.ends_as("running", "failed")
-        assert ended["reason"] == "5 of 12 actions failed"
-        await master.answers("web2", second, START, "behind", 1)
-        await master.ends_as("behind", "done")
+def packed_orders(master: Upgraded, patch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return a list that gets the fields of each order that is sent, as they travel."""
+    sent: list[dict[str, Any]] = []
+    send = master.wire.send
 
-        # A retry of the old master's goes on under its epoch.
-        await master.reached("web1")
-        jid = next(spec.jid for spec in master.scripts["web1"].orders())
-        await master.answers("web1", jid, START, "retried", 1)
-        view = await master.ends_as("retried", "done")
-        assert [one["epoch"] for one in view["minions"][0]["actions"]] == [1, 2, 2]
+    def spy(peer: Peer, message: Any, *more: Any) -> bool:
+        if isinstance(message, Packed) and TYPES[message.number] == "JobOrder":
+            sent.append(unpack_body(message.body, LIMITS["control", "minion"])["spec"])
+        return send(peer, message, *more)
+
+    patch.setattr(master.wire, "send", spy)
+    return sent
 
 
 async def test_people_decide_about_chains_of_an_old_store(
@@ -381,7 +440,7 @@ async def test_people_decide_about_chains_of_an_old_store(
         await master.ends_as("scheduled", "cancelled")
         await service.delete(ChainRef("done"), USER)
         newest = await service.list(ChainList(limit=1), USER)
-        assert newest[0]["label"] == "due"
+        assert newest[0].label == "due"
         (failed,) = await KeptReactions(master.store).load()
         assert failed.event.tag == "app/broken"
 

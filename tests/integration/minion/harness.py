@@ -20,7 +20,7 @@ from catena.core.errors import UnreachableError
 from catena.core.job import JobReturn, JobSpec
 from catena.fileserver.service import FileService
 from catena.minion.start import blob
-from catena.minion.start.blob import SOCKET, Start
+from catena.minion.start.blob import SOCKET, StartData
 from catena.minion.start.interpreter import python_argv
 from catena.transport.gateway import Gateway
 from catena.transport.keys import generate
@@ -171,7 +171,7 @@ async def until(happened: Callable[[], Any], what: str, seconds: float = _SECOND
 class Agent:
     """A minion in a folder of its own; its process may come and go."""
 
-    start: Start
+    start: StartData
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -241,7 +241,7 @@ def agent_in(home: Path, port: int, **settings: Any) -> Agent:
         recon_max_seconds=1,
         **{**state, **settings},
     )
-    return Agent(Start(chosen, "m1", "mach1", str(home), grains={"id": "m1", "os": "Test"}))
+    return Agent(StartData(chosen, "m1", "mach1", str(home), grains={"id": "m1", "os": "Test"}))
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from catena.core.job import (
     ChainManifest,
     ChunkManifest,
 )
+from catena.core.payloads import of_chain
 from catena.transport.messages import Hello, JobReceived
 from tests.integration.minion.harness import Agent, MasterDouble, Pair, until
 
@@ -115,12 +116,12 @@ async def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
         more = await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness)
         other = chain(master.file_root, witness, 8)
-        ret = await master.run(START, "mgractionchains.start", 7, chain=manifest)
+        ret = await master.run(START, "mgractionchains.start", 7, payload=of_chain(manifest))
         assert ret.success, str(ret.value)
         assert lines(witness) == ["7-1"]
         await until(lambda: lines(reboots), "the reboot")
         # Between boundary and boot: another chain has to wait, visibly.
-        master.order(OTHER, "mgractionchains.start", 8, chain=other)
+        master.order(OTHER, "mgractionchains.start", 8, payload=of_chain(other))
         await until(lambda: OTHER in [m.jid for m in master.got(JobReceived)], "the receipt")
         agent.kill()
         agent.launch(**more)
@@ -137,17 +138,19 @@ async def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
         assert lines(reboots)[0] == "reboot"
 
 
-async def test_a_job_that_the_agent_ends_does_not_let_others_pass_the_chain_that_waits(
+async def test_ended_job_lets_no_other_job_overtake_the_waiting_chain(
     pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async with pair() as (master, agent):
         more = await ready(master, agent, reboots)
-        await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
+        await master.run(
+            START, "mgractionchains.start", 7, payload=of_chain(chain(master.file_root, witness))
+        )
         await until(lambda: lines(reboots), "the reboot")
         other = chain(master.file_root, witness, 8)
-        master.order(OTHER, "mgractionchains.start", 8, chain=other)
+        master.order(OTHER, "mgractionchains.start", 8, payload=of_chain(other))
         ret = await master.run(LATER, "probe.vanish")
         assert ret.value.startswith("interrupted")
         assert agent.ask("status")["held_chain"] == 7
@@ -170,9 +173,9 @@ async def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
     async with pair() as (master, agent):
         await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness, minutes=1)
-        await master.run(START, "mgractionchains.start", 7, chain=manifest)
+        await master.run(START, "mgractionchains.start", 7, payload=of_chain(manifest))
         assert (await master.run(RESUME, "mgractionchains.clean")).value["removed"]
-        await until(lambda: "called off, chain 7 is given up" in agent.log, "the line")
+        await until(lambda: "is cancelled: chain 7 was given up" in agent.log, "the line")
         assert not lines(reboots)
 
 
@@ -184,7 +187,7 @@ async def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
     async with pair() as (master, agent):
         more = await ready(master, agent, reboots)
         manifest = chain(master.file_root, witness, gate=str(gate))
-        master.order(START, "mgractionchains.start", 7, chain=manifest)
+        master.order(START, "mgractionchains.start", 7, payload=of_chain(manifest))
         await until(lambda: lines(witness), "the first action")
         agent.kill()
         agent.launch(**more)
@@ -205,7 +208,7 @@ async def test_a_reboot_waits_for_the_return_but_not_for_ever(pair: Pair, tmp_pa
         more = await ready(master, agent, reboots)
         master.stores = False
         manifest = chain(master.file_root, witness)
-        master.order(START, "mgractionchains.start", 7, chain=manifest)
+        master.order(START, "mgractionchains.start", 7, payload=of_chain(manifest))
         await until(lambda: master.told.get(START), "the return, which is not acked")
         assert not lines(reboots)
         await until(lambda: lines(reboots), "the reboot")
@@ -216,14 +219,16 @@ async def test_a_reboot_waits_for_the_return_but_not_for_ever(pair: Pair, tmp_pa
         await until(lambda: START in master.returns, "the return after the boot")
 
 
-async def test_a_chain_goes_on_without_its_master_where_that_was_asked_for(
+async def test_chain_continues_without_its_master_with_resume_local(
     pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async with pair() as (master, agent):
         more = await ready(master, agent, reboots, resume="local", resume_after_seconds=0)
-        await master.run(START, "mgractionchains.start", 7, chain=chain(master.file_root, witness))
+        await master.run(
+            START, "mgractionchains.start", 7, payload=of_chain(chain(master.file_root, witness))
+        )
         await until(lambda: lines(reboots), "the reboot")
         await master.stop()
         agent.kill()

@@ -50,7 +50,7 @@ async def test_a_job_outlives_the_daemon_and_returns_once(pair: Pair, tmp_path: 
         assert master.told == {FIRST: 1, SECOND: 1}
 
 
-async def test_a_return_made_while_no_daemon_ran_is_told_once(pair: Pair, tmp_path: Path) -> None:
+async def test_return_made_without_a_daemon_is_reported_once(pair: Pair, tmp_path: Path) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
     async with pair() as (master, agent):
@@ -65,7 +65,7 @@ async def test_a_return_made_while_no_daemon_ran_is_told_once(pair: Pair, tmp_pa
         assert master.told == {FIRST: 1}
 
 
-async def test_a_name_that_is_unknown_is_told_in_a_sentence_by_a_new_process_and_by_a_kept_one(
+async def test_unknown_name_is_reported_by_new_and_reused_processes(
     pair: Pair,
 ) -> None:
     async with pair() as (master, _agent):
@@ -247,7 +247,7 @@ async def test_one_order_sent_twice_at_once_runs_once(pair: Pair, tmp_path: Path
         assert lines(witness) == ["x"]
 
 
-async def test_a_chain_whose_record_was_torn_by_a_power_cut_goes_on(
+async def test_chain_continues_when_a_power_failure_tore_its_last_record(
     pair: Pair, tmp_path: Path
 ) -> None:
     async with pair() as (master, agent):
@@ -280,9 +280,7 @@ async def test_a_template_that_dies_takes_no_job_with_it(pair: Pair, tmp_path: P
         assert children.read_text().split() != [template]
 
 
-async def test_a_return_that_can_not_be_kept_is_told_when_it_can(
-    pair: Pair, tmp_path: Path
-) -> None:
+async def test_return_is_reported_once_it_can_be_stored(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
     async with pair() as (master, agent):
@@ -292,7 +290,7 @@ async def test_a_return_that_can_not_be_kept_is_told_when_it_can(
         log.rename(aside)
         log.mkdir()
         gate.touch()
-        await until(lambda: "its return can't be kept yet" in agent.log, "the error")
+        await until(lambda: "its return cannot be stored yet" in agent.log, "the error")
         assert (await master.run(SECOND, "test.ping")).value is True
         assert FIRST not in master.returns
         log.rmdir()
@@ -312,6 +310,6 @@ async def test_an_answer_that_is_too_large_for_the_channel_fails_that_job_only(
             master.order(jid, "probe.hold", str(witness), str(gate), "x" * 150_000)
         await until(lambda: len(lines(witness)) == 2, "the start of both")
         ret = await master.run(THIRD, "saltutil.running")
-        assert not ret.success and "can't be sent" in ret.value
+        assert not ret.success and "cannot be sent" in ret.value
         gate.touch()
         await until(lambda: {FIRST, SECOND} <= set(master.returns), "the returns")

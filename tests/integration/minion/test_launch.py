@@ -55,7 +55,7 @@ async def test_a_second_agent_with_the_same_folders_does_not_start(pair: Pair) -
         argv = python_argv("catena.minion.launch", agent.configure(log_file="-"))
         done = subprocess.run(argv, capture_output=True, timeout=100, check=False)
         assert done.returncode == 3
-        assert b"another agent runs with these folders" in done.stderr
+        assert b"another agent already uses these folders" in done.stderr
         assert (await master.run("20260101000000000001", "test.ping")).value is True
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from catena.core.job import JobReturn
 from catena.minion.jobs import processes
-from catena.minion.jobs.record import Work
+from catena.minion.jobs.record import JobProcess
 from catena.transport.messages import Hello, JobCancel
 from tests.integration.minion.harness import MasterDouble, Pair, until
 
@@ -103,8 +103,8 @@ async def test_a_kept_process_that_is_killed_costs_no_job(pair: Pair) -> None:
 
 def test_a_deadline_counts_from_the_job_and_not_from_its_process() -> None:
     ref: Any = processes.ProcessRef(1, int(100 * os.sysconf("SC_CLK_TCK")), "boot")
-    assert Work(1, 60.0, asked=130.0, process=ref).age(150.0) == 20.0
-    assert Work(1, 60.0, process=ref).age(150.0) == 50.0
+    assert JobProcess(1, 60.0, asked=130.0, process=ref).age(150.0) == 20.0
+    assert JobProcess(1, 60.0, process=ref).age(150.0) == 50.0
 
 
 #: Says its shell's parent and that it runs, then waits for a file.
@@ -141,9 +141,7 @@ async def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
         assert master.told[jid(20)] == master.told[jid(30)] == 1
 
 
-async def test_an_outcome_that_nobody_had_read_is_found_by_the_next_daemon(
-    pair: Pair, tmp_path: Path
-) -> None:
+async def test_unread_outcome_is_found_by_the_next_daemon(pair: Pair, tmp_path: Path) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
     async with pair() as (master, agent):

@@ -78,7 +78,7 @@ async def test_no_event_of_a_job_is_lost_when_the_agent_is_killed_in_its_midst(
         await until(lambda: not list((agent.cache / "outbox").iterdir()), "an empty outbox")
 
 
-async def test_grains_collected_anew_are_kept_and_told(pair: Pair) -> None:
+async def test_collected_grains_are_stored_and_reported(pair: Pair) -> None:
     async with pair() as (master, agent):
         (agent.home / "grains").write_text("colour: red\n")
         ret = await master.run(FIRST, "saltutil.refresh_grains")
@@ -128,7 +128,7 @@ async def test_a_called_state_run_waits_for_its_turn(pair: Pair, tmp_path: Path)
         assert witness.read_text() == "job\n"
         gate.touch()
         code, _, err = await called
-        assert (code, "waits behind 1" in err) == (0, True), err
+        assert (code, "queued behind 1" in err) == (0, True), err
         assert witness.read_text() == "job\ncall\n"
 
 
@@ -140,7 +140,7 @@ async def test_a_refused_minion_says_so_and_comes_back(pair: Pair) -> None:
         assert agent.ask("status")["link"] == "refused: duplicate_machine"
 
 
-async def test_progress_of_a_state_run_is_told_live(pair: Pair) -> None:
+async def test_progress_of_a_state_run_is_reported_live(pair: Pair) -> None:
     async with pair() as (master, agent):
         (agent.cache / "extmods" / "modules" / "state.py").unlink()
         (master.file_root / "demo.sls").write_text("one:\n  test.nop: []\ntwo:\n  test.nop: []\n")

@@ -39,7 +39,7 @@ def state(agent: Agent) -> UpgradeState | None:
     return upgrade.state if upgrade else None
 
 
-async def test_an_agent_changes_to_a_new_version_and_a_running_job_goes_on(
+async def test_running_job_continues_when_the_agent_changes_version(
     pair: Pair, tmp_path: Path
 ) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"

@@ -106,9 +106,7 @@ def test_the_latest_state_upgrades_and_the_removed_state_removes(kind: Kind, roo
     assert state(context, "pkg.removed", "alpha").result is True
 
 
-def test_what_no_repository_offers_is_an_error_in_the_managers_own_words(
-    kind: Kind, root: Root
-) -> None:
+def test_package_in_no_repository_fails_with_the_managers_message(kind: Kind, root: Root) -> None:
     context = context_of(root, kind.name)
     with pytest.raises(CatenaError, match="gamma"):
         context.call("pkg.install", "gamma", refresh=True)

@@ -22,7 +22,7 @@ from catena.runtime.push import protocol as p
 from catena.runtime.push import runner
 from catena.runtime.push.host_folder import Room
 from catena.runtime.push.outcome import boot_id
-from catena.runtime.push.protocol import TargetError, Trouble
+from catena.runtime.push.protocol import ProgramError, Trouble
 from catena.runtime.push.runs import RunFolder
 from catena.ssh.connect.errors import ChannelLostError
 from catena.ssh.push.bundle import Bundle, bundle
@@ -88,7 +88,7 @@ def test_a_process_killed_at_a_place_costs_no_run_twice(
 
 
 @pytest.mark.parametrize("name", ["ssh.put.whole", "ssh.start.staged", "ssh.start.named"])
-def test_a_disk_that_is_full_at_a_place_is_told_and_nothing_is_left(
+def test_full_disk_is_reported_and_leaves_no_files(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
     bench.env["CATENA_FAILPOINTS"] = f"{name}=error(ENOSPC)"
@@ -96,7 +96,7 @@ def test_a_disk_that_is_full_at_a_place_is_told_and_nothing_is_left(
     what = job(grains={"os": "x"}, settings={"testing": True})
     with bench.program() as program:
         program.open(what.identity)
-        with pytest.raises(TargetError, match="no space left") as caught:
+        with pytest.raises(ProgramError, match="no space left") as caught:
             begin(program, what)
         assert caught.value.trouble is Trouble.full
         assert bench.debris() == []
@@ -118,7 +118,7 @@ def test_a_run_that_never_began_is_begun_by_its_own_master_alone(
     with bench.program() as program:
         assert [run.phase for run in program.hello().runs] == [p.RunPhase.running]
         assert program.clean(p.Clean(0.0)).runs == 0
-        with pytest.raises(TargetError, match="still goes on"):
+        with pytest.raises(ProgramError, match="still goes on"):
             program.wipe()
         os.utime(bench.room / "runs" / RUN, (1, 1))
         assert program.clean(p.Clean(0.0)).runs == 1
@@ -159,7 +159,7 @@ def check_interrupted(result: p.RunResult) -> None:
     assert (result.ret.success, result.interrupted) == (False, True)
 
 
-def test_a_run_goes_on_when_the_serving_process_is_killed(bench: Bench, tmp_path: Path) -> None:
+def test_run_continues_when_the_serving_process_is_killed(bench: Bench, tmp_path: Path) -> None:
     program, pipes = bench.channel()
     _, go = waiting(program, tmp_path)
     pipes.process.kill()
@@ -171,9 +171,7 @@ def test_a_run_goes_on_when_the_serving_process_is_killed(bench: Bench, tmp_path
         assert finished(again).ret.success
 
 
-def test_a_newer_program_goes_on_with_the_run_of_an_older_one(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_newer_program_continues_a_run_of_an_older_one(bench: Bench, tmp_path: Path) -> None:
     """As after an upgrade of the master, or its return to an older version."""
     changed = io.BytesIO(bundle().data)
     with zipfile.ZipFile(changed, "a") as archive:
@@ -191,7 +189,7 @@ def test_a_newer_program_goes_on_with_the_run_of_an_older_one(
     assert bench.debris() == []
 
 
-def test_a_run_goes_on_when_its_runner_is_killed(bench: Bench, tmp_path: Path) -> None:
+def test_run_continues_when_its_runner_is_killed(bench: Bench, tmp_path: Path) -> None:
     with bench.program() as program:
         _, go = waiting(program, tmp_path)
         kill(bench, "runner")
@@ -252,9 +250,7 @@ def test_a_killed_worker_takes_its_commands_with_it(bench: Bench, tmp_path: Path
     assert gone(pid)
 
 
-def test_a_run_whose_processes_are_all_killed_is_told_from_its_journal(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_killed_run_is_reported_from_its_journal(bench: Bench, tmp_path: Path) -> None:
     with bench.program() as program:
         pid, _ = waiting(program, tmp_path)
         kill(bench, "runner", "worker")
@@ -293,11 +289,11 @@ def test_a_host_that_stopped_under_a_run_tells_what_ended(
     assert (result.ret.success, result.interrupted) == (False, True)
 
 
-def test_a_job_that_is_damaged_on_disk_is_told(bench: Bench) -> None:
+def test_damaged_job_is_reported(bench: Bench) -> None:
     part = Part.of(p.pack_job(job(grains={"os": "x"})))
     bench.env["CATENA_FAILPOINTS"] = "ssh.start.named=kill"
     with bench.program() as program:
-        program.open(p.Identity("web1", {"testing": True}))
+        program.open(p.HostIdentity("web1", {"testing": True}))
         program.put([part])
         with pytest.raises(ChannelLostError):
             program.begin(RUN, part.sha256)

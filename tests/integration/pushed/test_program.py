@@ -15,7 +15,7 @@ from catena.core.context import FileEntry
 from catena.core.errors import PeerError
 from catena.runtime.push import asking, values
 from catena.runtime.push import protocol as p
-from catena.runtime.push.protocol import TargetError, Trouble
+from catena.runtime.push.protocol import ProgramError, Trouble
 from catena.ssh.push.program import Part
 from tests.support.pushed import RUN, Bench, begin, finished, job, low, steps_until
 
@@ -66,7 +66,7 @@ def test_who_is_there_is_told(bench: Bench) -> None:
 
 def test_custom_files_are_asked_for_brought_and_used(bench: Bench) -> None:
     listed, parts = custom()
-    identity = p.Identity("web1", {"grains": {"role": "web"}})
+    identity = p.HostIdentity("web1", {"grains": {"role": "web"}})
     with bench.program() as program:
         assert set(program.open(identity, [listed]).missing) == {part.sha256 for part in parts}
         program.put(parts)
@@ -91,17 +91,17 @@ def test_what_runs_is_no_session_of_sshd(bench: Bench) -> None:
     bench.env |= {"HOME": str(home), "SSH_CLIENT": "::1 1 22", "SSH_CONNECTION": "x", "SHLVL": "0"}
     look = "bash -c 'env | grep ^SSH; echo done'"
     with bench.program() as program:
-        program.open(p.Identity("web1", {}))
+        program.open(p.HostIdentity("web1", {}))
         assert program.call(p.Call("cmd.run", (look,))).value == "done"
         begin(program, job("cmd.run", look, grains={"os": "x"}))
         assert finished(program).ret.value == "done"
 
 
-def test_what_a_function_raises_is_told_with_its_kind_and_place(bench: Bench) -> None:
+def test_exception_of_a_function_is_reported_with_its_type_and_place(bench: Bench) -> None:
     listed, parts = custom()
     with bench.program() as program:
         program.put(parts)
-        program.open(p.Identity("web1"), [listed])
+        program.open(p.HostIdentity("web1"), [listed])
         fault = program.call(p.Call("spot.fail")).fault
         assert fault is not None
         assert (fault.kind, fault.unavailable) == ("KeyError", False)
@@ -114,9 +114,9 @@ def test_a_function_that_ends_its_process_ends_only_that(bench: Bench) -> None:
     listed, parts = custom()
     with bench.program() as program:
         program.put(parts)
-        program.open(p.Identity("web1"), [listed])
+        program.open(p.HostIdentity("web1"), [listed])
         program.pillar({"ports": {80: "http"}})
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(ProgramError) as caught:
             program.call(p.Call("spot.leave"))
         assert caught.value.trouble is Trouble.died
         # The next process knows what the last one was told.
@@ -128,9 +128,9 @@ def test_a_call_that_takes_too_long_is_killed_with_what_it_started(
 ) -> None:
     pids = tmp_path / "pid"
     with bench.program() as program:
-        program.open(p.Identity("web1"))
+        program.open(p.HostIdentity("web1"))
         command = f"echo $$ >> {pids}; exec sleep 1000"
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(ProgramError) as caught:
             program.call(p.Call("cmd.run", (command,), {"python_shell": True}, 1.0))
         assert caught.value.trouble is Trouble.deadline
         assert gone(int(pids.read_text()))
@@ -155,7 +155,7 @@ def test_a_call_ends_with_the_channel(bench: Bench, tmp_path: Path) -> None:
     pids = tmp_path / "pid"
     os.mkfifo(pids)
     program, pipes = bench.channel()
-    program.open(p.Identity("web1"))
+    program.open(p.HostIdentity("web1"))
     command = f"echo $$ > {pids}; exec sleep 1000"
     message = p.ask(p.Call("cmd.run", (command,), {"python_shell": True}))
     framer = program._channel._framer  # type: ignore[attr-defined]  # asks without waiting
@@ -170,13 +170,13 @@ def test_parts_come_whole_or_not_at_all(bench: Bench) -> None:
     other = hashlib.sha256(b"other").hexdigest()
     with bench.program() as program:
         assert program.missing([part.sha256, other]) == {part.sha256, other}
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(ProgramError) as caught:
             program.put([Part(other, 3, b"not")])
         assert caught.value.trouble is Trouble.content
         half = p.Put((p.Slice(part.sha256, 100, 0, 50),))
         program._ask(half, b"x" * 50)
         assert program.missing([part.sha256]) == {part.sha256}
-        with pytest.raises(TargetError, match="out of order"):
+        with pytest.raises(ProgramError, match="out of order"):
             program._ask(p.Put((p.Slice(part.sha256, 100, 60, 40),)), b"x" * 40)
         program.put([part, Part.of(b"")])
         assert program.missing([part.sha256, Part.of(b"").sha256, other]) == {other}
@@ -198,7 +198,7 @@ def test_slices_that_make_no_sense_are_refused(
     bench: Bench, slices: tuple[p.Slice, ...], blob: bytes, said: str
 ) -> None:
     with bench.program() as program:
-        with pytest.raises(TargetError, match=said) as caught:
+        with pytest.raises(ProgramError, match=said) as caught:
             program._ask(p.Put(slices), blob)
         assert caught.value.trouble is Trouble.refused
         assert program.hello()
@@ -236,7 +236,7 @@ def test_a_run_of_states_comes_to_what_each_state_came_to(bench: Bench, tmp_path
     files, more = tree(_modules__spot_py=MODULE, _states__spot_py=STATE, _grains__spot_py=GRAIN)
     with bench.program() as program:
         program.put([*parts, *more])
-        grains = program.open(p.Identity("web1"), [listed]).grains
+        grains = program.open(p.HostIdentity("web1"), [listed]).grains
         begin(program, job("state.apply", low=states, files=(files,), grains=grains))
         steps = steps_until(program, "")
         result = program.collect(RUN, 1 << 20)
@@ -267,7 +267,7 @@ def test_files_of_the_run_are_those_that_travelled(bench: Bench, tmp_path: Path)
     states = (low("file.managed", str(target), source="salt://web/conf"),)
     what = job("state.apply", low=states, files=(listed,), grains={"os": "x"})
     with bench.program() as program:
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(ProgramError) as caught:
             begin(program, what)
         assert caught.value.trouble is Trouble.parts
         assert caught.value.detail == (parts[0].sha256,)
@@ -277,7 +277,9 @@ def test_files_of_the_run_are_those_that_travelled(bench: Bench, tmp_path: Path)
     assert target.read_text() == "listen 80\n"
 
 
-def test_a_run_that_asks_waits_for_its_master_and_goes_on(bench: Bench, tmp_path: Path) -> None:
+def test_run_with_a_request_waits_for_its_master_and_continues(
+    bench: Bench, tmp_path: Path
+) -> None:
     target = tmp_path / "conf"
     state = low("file.managed", str(target), source="salt://unforeseen")
     data = Part.of(b"late\n")
@@ -294,7 +296,7 @@ def test_a_run_that_asks_waits_for_its_master_and_goes_on(bench: Bench, tmp_path
         while program.poll(RUN).phase is p.RunPhase.running:
             steps = program.poll(RUN).steps
             for step in [step for step in steps if step.kind == "ask"][answered:]:
-                reply = asking.pack_reply(asking.Reply(entry))
+                reply = asking.pack_reply(asking.MasterReply(entry))
                 program.supply(RUN, int(step.data["number"]), reply)
                 program.supply(RUN, int(step.data["number"]), b"a second one counts for nothing")
                 answered += 1
@@ -313,7 +315,7 @@ def test_states_beside_each_other_share_the_journal(bench: Bench, tmp_path: Path
     data = Part.of(b"late\n")
     with bench.program() as program:
         begin(program, job("state.apply", low=states, grains={"os": "x"}))
-        seen: list[p.Step] = []
+        seen: list[p.RunStep] = []
         phase = p.RunPhase.running
         while phase is p.RunPhase.running:
             polled = program.poll(RUN, len(seen), 5.0)
@@ -324,7 +326,7 @@ def test_states_beside_each_other_share_the_journal(bench: Bench, tmp_path: Path
                 if step.kind == "ask":
                     question = asking.unpacked(step.data["kind"], step.data["data"])
                     entry = FileEntry(question.path, data.sha256, data.size, 0o644)
-                    reply = asking.pack_reply(asking.Reply(entry))
+                    reply = asking.pack_reply(asking.MasterReply(entry))
                     program.supply(RUN, step.data["number"], reply)
         assert finished(program).ret.success
     assert [step.seq for step in seen] == list(range(1, len(seen) + 1))
@@ -374,10 +376,10 @@ def test_a_run_can_be_cancelled_with_all_that_it_started(bench: Bench, tmp_path:
     with bench.program() as program:
         begin(program, job("state.apply", low=states, grains={"os": "x"}))
         pid = int(pids.read_text())
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(ProgramError) as caught:
             program.ack(RUN)
         assert caught.value.trouble is Trouble.busy
-        with pytest.raises(TargetError):
+        with pytest.raises(ProgramError):
             program.wipe()
         assert program.cancel(RUN, "changed my mind").phase is p.RunPhase.done
         result = finished(program)
@@ -427,7 +429,7 @@ def test_state_runs_wait_for_each_other(bench: Bench, tmp_path: Path) -> None:
         steps_until(program, "begin")
         # One host may be known by several names, as to several users with sudo.
         second = job("state.apply", low=(low("test.nop", "x"),), grains={"os": "x"})
-        second = replace(second, identity=p.Identity("web1-again", {}))
+        second = replace(second, identity=p.HostIdentity("web1-again", {}))
         begin(program, second, "run-00000002")
         assert steps_until(program, "note", "run-00000002")[-1].data["text"].startswith("waits")
         fifo.write_text("go")
@@ -445,7 +447,7 @@ def test_what_is_old_is_cleaned_and_what_is_new_stays(bench: Bench) -> None:
         (bench.room / "bundles" / ("0" * 64 + ".zip")).write_bytes(b"")
         os.utime(bench.room / "bundles" / ("0" * 64 + ".zip"), (1, 1))
         assert program.clean(p.Clean(0.0, 60.0)) == p.Cleaned(1, 0, 1)
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(ProgramError) as caught:
             program.poll(RUN)
         assert caught.value.trouble is Trouble.unknown_run
         program.wipe()
@@ -470,9 +472,9 @@ def test_a_job_that_makes_no_sense_is_refused_before_anything_is_kept(bench: Ben
         for data in bad:
             part = Part.of(data)
             program.put([part])
-            with pytest.raises(TargetError) as caught:
+            with pytest.raises(ProgramError) as caught:
                 program.begin(RUN, part.sha256)
             assert caught.value.trouble is Trouble.refused
-        with pytest.raises(TargetError):
+        with pytest.raises(ProgramError):
             program.begin("../../etc", part.sha256)
     assert bench.debris() == []

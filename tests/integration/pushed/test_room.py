@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from catena.runtime.push import protocol as p
-from catena.runtime.push.protocol import TargetError, Trouble
-from catena.ssh.connect.errors import Phase, SshError
+from catena.runtime.push.protocol import ProgramError, Trouble
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.push.bundle import bundle
 from catena.ssh.push.program import Part
 from tests.support.debian_roots import overlay, require
@@ -42,7 +42,7 @@ def refused(bench: Bench) -> str:
         bench.channel()
     line = str(caught.value)
     assert "\n" not in line and "Traceback" not in line
-    assert caught.value.phase is Phase.install and not caught.value.waits
+    assert caught.value.phase is PushPhase.install and not caught.value.waits
     assert caught.value.advice
     return line
 
@@ -85,7 +85,7 @@ def as_below_others(room: Path) -> None:
         pytest.param(as_below_others, "belongs to another user (uid 65534)", marks=as_root),
     ],
 )
-def test_a_room_that_is_not_ours_alone_is_refused(
+def test_folder_accessible_to_others_is_refused(
     bench: Bench, tmp_path: Path, spoil: Callable[[Path], None], said: str
 ) -> None:
     bench.room = tmp_path / "own" / "room"
@@ -96,7 +96,7 @@ def test_a_room_that_is_not_ours_alone_is_refused(
     assert [path.name for path in found] in ([], ["room"])
 
 
-def test_a_bundle_that_was_altered_on_disk_is_brought_anew(bench: Bench, tmp_path: Path) -> None:
+def test_altered_bundle_is_sent_again(bench: Bench, tmp_path: Path) -> None:
     bench.room = tmp_path / "fresh"
     path = bench.room / "bundles" / f"{bundle().sha256}.zip"
     with bench.program() as program:
@@ -125,7 +125,9 @@ def test_a_bundle_that_arrives_altered_is_not_kept(bench: Bench, tmp_path: Path)
 
 
 @as_root
-def test_a_disk_too_small_for_the_bundle_is_told_in_one_line(bench: Bench, tmp_path: Path) -> None:
+def test_disk_too_small_for_the_bundle_is_reported_in_one_line(
+    bench: Bench, tmp_path: Path
+) -> None:
     with mounted(tmp_path / "small", "size=1M,mode=700") as small:
         bench.room = small / "room"
         assert "No space left on device" in refused(bench)
@@ -133,7 +135,7 @@ def test_a_disk_too_small_for_the_bundle_is_told_in_one_line(bench: Bench, tmp_p
 
 
 @as_root
-def test_a_home_that_is_read_only_is_told_in_one_line(bench: Bench, tmp_path: Path) -> None:
+def test_read_only_home_is_reported_in_one_line(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "home", "size=1M,mode=700,ro") as home:
         bench.room = home / ".cache" / "catena"
         assert "Read-only file system" in refused(bench)
@@ -144,7 +146,7 @@ def test_parts_that_do_not_fit_are_refused_and_leave_nothing(bench: Bench, tmp_p
     with mounted(tmp_path / "small", "size=6M,mode=700") as small:
         bench.room = small / "room"
         with bench.program() as program:
-            with pytest.raises(TargetError, match="no space left") as caught:
+            with pytest.raises(ProgramError, match="no space left") as caught:
                 program.put([Part.of(os.urandom(8 * 1024 * 1024))])
             assert caught.value.trouble is Trouble.full
             assert bench.debris() == []
@@ -172,9 +174,7 @@ def test_a_run_that_fills_the_disk_still_tells_what_it_did(bench: Bench, tmp_pat
 
 
 @as_root
-def test_a_run_that_cannot_begin_for_want_of_room_says_so_and_begins_later(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_run_without_disk_space_is_postponed_with_the_reason(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "small", "size=8M,nr_inodes=60,mode=700") as small:
         bench.room = small / "room"
         part = Part.of(p.pack_job(job(grains={"os": "x"})))
@@ -185,7 +185,7 @@ def test_a_run_that_cannot_begin_for_want_of_room_says_so_and_begins_later(
                 for number in range(100):
                     (small / f"filler{number}").touch()
                     fillers.append(small / f"filler{number}")
-            with pytest.raises(TargetError, match=r"(?i)no space left") as caught:
+            with pytest.raises(ProgramError, match=r"(?i)no space left") as caught:
                 program.begin(RUN, part.sha256)
             assert caught.value.trouble is Trouble.full
             for filler in fillers:
@@ -195,7 +195,7 @@ def test_a_run_that_cannot_begin_for_want_of_room_says_so_and_begins_later(
 
 
 @as_root
-def test_a_room_where_nothing_may_be_executed_serves(bench: Bench, tmp_path: Path) -> None:
+def test_noexec_folder_is_usable(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "plain", "size=16M,mode=700,noexec,nosuid,nodev") as plain:
         bench.room = plain / "room"
         with bench.program() as program:
@@ -269,7 +269,7 @@ def test_a_host_with_python_3_9_serves_and_runs_states(bench: Bench, tmp_path: P
             with bench.program() as program:
                 welcome = program.hello()
                 assert welcome.python.startswith("3.9.")
-                grains = program.open(p.Identity("web1")).grains
+                grains = program.open(p.HostIdentity("web1")).grains
                 assert grains["osrelease"] == "11"
                 states = (
                     low("file.managed", "/etc/motd", contents="hello\n"),

@@ -145,7 +145,7 @@ def test_half_built_root_of_an_older_version_is_removed(base: Path) -> None:
     assert folders(base) == [place("trixie").name]
 
 
-def test_whole_root_of_an_older_version_is_left_to_who_uses_it(base: Path) -> None:
+def test_root_of_an_older_version_is_not_removed_while_in_use(base: Path) -> None:
     old = base / "cache/trixie"
     old.mkdir(parents=True)
     (old / ".complete").touch()

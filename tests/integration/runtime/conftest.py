@@ -24,10 +24,11 @@ from catena.core.job import (
     ChunkManifest,
     JobSpec,
 )
+from catena.core.payloads import of_chain
 from catena.fileserver.roots import RootsClient
 from catena.runtime import chain_run
-from catena.runtime.executor import Outcome, execute
-from catena.runtime.host import After, AfterKind, Place
+from catena.runtime.executor import FinishedJob, execute
+from catena.runtime.host import After, AfterKind, AgentHome
 from catena.runtime.session import local_session
 
 MACHINE = "df00a3b56f3aa159746b8c835eaaeede"
@@ -163,13 +164,13 @@ class PretendedHost:
     # -- the host ------------------------------------------------------------------------------
 
     @property
-    def place(self) -> Place:
+    def place(self) -> AgentHome:
         settings = MinionSettings(
             boot_id_file=str(self.folder / "boot_id"),
             reboot_command=["/bin/true"],
             **self.settings,
         )
-        return Place(
+        return AgentHome(
             settings,
             "web1",
             MACHINE,
@@ -189,12 +190,14 @@ class PretendedHost:
     def restart_agent(self) -> None:
         self.agent += 1
 
-    def call(self, fun: str, *args: Any, **kwargs: Any) -> Outcome:
+    def call(self, fun: str, *args: Any, **kwargs: Any) -> FinishedJob:
         """Run a job in this process."""
         chain = self.manifest if fun == "mgractionchains.start" else None
         # Run again after a crash, a job has its old number; each of these is another job.
         self.jobs += 1
-        spec = JobSpec(f"{20260101000000000000 + self.jobs}", fun, args, kwargs, chain=chain)
+        payload = of_chain(chain) if chain else None
+        jid = f"{20260101000000000000 + self.jobs}"
+        spec = JobSpec(jid, fun, args, kwargs, payload=payload)
         files = RootsClient({"base": [str(self.folder / "roots")]})
         session = local_session(
             self.place,
@@ -206,7 +209,7 @@ class PretendedHost:
         session.host.cancelled = self.cancelled
         return execute(session, spec)
 
-    def start(self) -> Outcome:
+    def start(self) -> FinishedJob:
         return self.call("mgractionchains.start", CHAIN)
 
     @contextmanager
@@ -222,7 +225,7 @@ class PretendedHost:
         finally:
             gate.unlink()
 
-    def resume(self) -> Outcome:
+    def resume(self) -> FinishedJob:
         return self.call("mgractionchains.resume")
 
     def witnessed(self) -> list[str]:
@@ -240,7 +243,7 @@ class PretendedHost:
 
     # -- crashes -------------------------------------------------------------------------------
 
-    def in_child(self, job: Callable[[], Outcome], stop_at: int) -> tuple[bool, int, Any]:
+    def in_child(self, job: Callable[[], FinishedJob], stop_at: int) -> tuple[bool, int, Any]:
         """Run *job* in a child that dies in front of its *stop_at*-th effect on the disk.
 
         Returns:

@@ -48,7 +48,7 @@ def test_a_chain_of_one_chunk_runs_its_actions_in_order(host: Any) -> None:
     assert host.chain_state() == "done"
 
 
-def test_each_action_is_told_of_when_it_begins_and_when_it_ends(host: Any) -> None:
+def test_begin_and_end_of_each_action_are_reported(host: Any) -> None:
     reference(host)
     host.start()
     assert told(host, "begin") == [(1, ""), (2, "")]
@@ -171,7 +171,7 @@ def test_two_reboots_make_three_chunks(host: Any) -> None:
     assert host.chain_state() == "done"
 
 
-def test_an_agent_upgrade_goes_on_in_the_new_agent_only(host: Any) -> None:
+def test_agent_upgrade_continues_only_in_the_new_agent(host: Any) -> None:
     host.render([host.action(1), host.action(2, UPGRADE)], [host.action(3)])
     outcome = host.start()
     assert outcome.after is not None
@@ -280,7 +280,7 @@ def test_an_order_of_an_older_epoch_is_refused(host: Any) -> None:
     assert "epoch 0" in host.start().ret.value
 
 
-def test_a_newer_epoch_runs_the_chain_anew(host: Any) -> None:
+def test_newer_epoch_runs_the_chain_again(host: Any) -> None:
     host.render([host.action(1, ONCE, True), host.action(2)])
     host.start()
     host.render([host.action(1, ONCE), host.action(2)], epoch=2)
@@ -340,7 +340,7 @@ def test_an_action_that_can_not_be_recorded_does_not_begin(
     assert host.chain_state() == "failed"
 
 
-def test_on_a_full_disk_the_chain_waits_for_room_before_its_next_action(
+def test_chain_waits_for_disk_space_before_its_next_action(
     host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host.render([host.action(1), host.action(2), host.action(3)])
@@ -391,7 +391,7 @@ def test_a_foreign_resume_file_is_refused_with_the_cure(host: Any) -> None:
     assert host.call("mgractionchains.clean").ret.value["removed"] is True
 
 
-def test_a_chain_goes_on_from_the_resume_file_and_the_file_server_when_its_folder_was_lost(
+def test_chain_continues_from_resume_file_and_file_server_when_its_folder_was_lost(
     host: Any,
 ) -> None:
     import shutil
@@ -440,7 +440,7 @@ def test_a_reboot_that_has_happened_is_not_promised_again(host: Any) -> None:
     assert chain_run.pending_after(host.place) is None
 
 
-def test_the_agent_can_ask_what_stands_open(host: Any) -> None:
+def test_agent_can_ask_for_open_jobs(host: Any) -> None:
     assert chain_run.open_chain(host.place) is None
     assert chain_run.pending_resume(host.place) == {}
     reference(host)
@@ -500,7 +500,7 @@ def test_the_agent_comes_up_beside_a_foreign_resume_file(host: Any) -> None:
     ("kind", "witnessed", "state"),
     [(IDEMPOTENT, [1, 1, 2], "done"), (ONCE, [1], "interrupted")],
 )
-def test_a_killed_chain_takes_its_parallel_actions_along_and_goes_on_by_their_kind(
+def test_killed_chain_ends_its_parallel_actions_and_continues_by_their_kind(
     host: Any, kind: ActionKind, witnessed: list[int], state: str
 ) -> None:
     host.render([host.action(1, kind, parallel=True), host.action(2)])

@@ -136,7 +136,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("render", "come_back"), CASES)
-def test_a_chain_that_is_stopped_anywhere_goes_on_and_repeats_nothing(
+def test_chain_continues_without_repetition_when_stopped_anywhere(
     new_host: Callable[[str], Any], render: Callable[[Any], None], come_back: str
 ) -> None:
     states = stop_everywhere(new_host, render, come_back, STRIDE)
@@ -146,7 +146,7 @@ def test_a_chain_that_is_stopped_anywhere_goes_on_and_repeats_nothing(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("render", "come_back"), CASES)
-def test_a_chain_that_is_stopped_in_front_of_every_effect_goes_on_and_repeats_nothing(
+def test_chain_continues_without_repetition_when_stopped_before_every_effect(
     new_host: Callable[[str], Any], render: Callable[[Any], None], come_back: str
 ) -> None:
     assert stop_everywhere(new_host, render, come_back, 1) == {"done", "interrupted"}

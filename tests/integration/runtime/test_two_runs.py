@@ -154,7 +154,7 @@ def host_clock() -> Any:
 @pytest.mark.parametrize("suffix", ["", ".running"])
 @pytest.mark.parametrize("what", ["folder", "full folder", "pipe", "link", "dangling link"])
 @pytest.mark.parametrize("run", [{}, {"actionchain_id": CHAIN, "epoch": 1}])
-def test_clean_removes_whatever_stands_in_the_place_of_the_resume_file(
+def test_clean_removes_anything_in_the_place_of_the_resume_file(
     host: Any, what: str, run: dict[str, int], suffix: str, tmp_path: Path
 ) -> None:
     waits(host)

@@ -26,7 +26,7 @@ def order_of(minion: Hostile, chain: int) -> str:
     """Return the jid of the job that begins a chain, answering others."""
     while True:
         spec = minion.receive(JobOrder, 20).spec
-        if spec.chain is not None and spec.chain.chain_id == chain:
+        if spec.payload is not None and spec.payload.number == chain:
             return spec.jid
         minion.ask(JobReturned(minion.ret(spec.jid, spec.fun, {})))
 

@@ -160,7 +160,7 @@ def test_greetings_without_end_make_few_sessions(site: Site, flooder: Hostile) -
     assert len(site.all_events(f"salt/minion/{flooder.name}/start")) <= 35
 
 
-def test_a_storm_of_events_is_cut_down(site: Site, evil: Hostile, victim: Hostile) -> None:
+def test_excess_events_are_dropped(site: Site, evil: Hostile, victim: Hostile) -> None:
     quick = a_while(victim)
     for number in range(2000):
         evil.say(EventFired(f"storm{number}", "storm/x", {"n": number}))
@@ -169,7 +169,7 @@ def test_a_storm_of_events_is_cut_down(site: Site, evil: Hostile, victim: Hostil
     assert len(site.all_events("storm/x")) < 400
 
 
-def test_jobs_that_nobody_gave_are_limited(site: Site, evil: Hostile) -> None:
+def test_returns_of_unknown_jobs_are_limited(site: Site, evil: Hostile) -> None:
     stored = 0
     for number in range(100):
         answer = evil.ask(JobReturned(evil.ret(f"{20250101000000000000 + number}")))
@@ -177,7 +177,7 @@ def test_jobs_that_nobody_gave_are_limited(site: Site, evil: Hostile) -> None:
     assert 0 < stored <= 65
 
 
-def test_requests_for_pillar_leave_room_for_others(evil: Hostile, victim: Hostile) -> None:
+def test_pillar_requests_do_not_block_other_requests(evil: Hostile, victim: Hostile) -> None:
     for _ in range(300):
         evil.say(PillarRequest())
     began = time.monotonic()

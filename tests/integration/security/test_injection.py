@@ -12,7 +12,7 @@ from catena.core.config.minion import MinionSettings
 from catena.core.job import JobReturn, JobSpec
 from catena.fileserver.roots import RootsClient
 from catena.runtime.executor import execute
-from catena.runtime.host import Place
+from catena.runtime.host import AgentHome
 from catena.runtime.session import local_session
 
 Call = Callable[..., JobReturn]
@@ -46,7 +46,7 @@ def call(tmp_path: Path) -> Call:
     def run(fun: str, *args: Any, **kwargs: Any) -> JobReturn:
         folders = (tmp_path / "conf", tmp_path / "cache", tmp_path / "pki")
         grains = {"id": "m", "os_family": "Debian", "os": "Debian"}
-        place = Place(MinionSettings(), "m", "machine", *folders, grains=grains)
+        place = AgentHome(MinionSettings(), "m", "machine", *folders, grains=grains)
         spec = JobSpec("", fun, args, kwargs)
         files = RootsClient({"base": [tmp_path]})
         return execute(local_session(place, files, lambda *_: ({}, ()), spec), spec).ret
@@ -76,7 +76,9 @@ def test_a_command_runs_as_a_user_that_there_is_or_not_at_all(call: Call, name: 
 
 
 @pytest.mark.parametrize("zone", ["\n10.0.0.1 evil", "a b", "#", "x" * 99, ""])
-def test_an_address_brings_no_second_line_into_the_hosts_file(call: Call, zone: str) -> None:
+def test_address_with_a_newline_adds_no_second_line_to_the_hosts_file(
+    call: Call, zone: str
+) -> None:
     ret = call("hosts.add_host", f"fe80::1%{zone}", "name")
     assert not ret.success and "is not an address" in str(ret.value)
 

@@ -106,7 +106,7 @@ def test_a_token_works_once_for_its_id_and_key_only(site: Site) -> None:
     assert again.knock(token_proof=proof(site, again, secret)).state == "pending"
 
 
-def test_whoever_only_waits_under_an_id_does_not_keep_its_token_out(site: Site) -> None:
+def test_token_is_accepted_when_another_key_is_pending_for_its_id(site: Site) -> None:
     secret = token(site, "mine")
     squatter, owner = site.stranger("mine"), site.stranger("mine")
     assert squatter.knock().state == "pending"
@@ -114,7 +114,7 @@ def test_whoever_only_waits_under_an_id_does_not_keep_its_token_out(site: Site) 
     assert squatter.knock().state == "denied"
 
 
-def test_a_deleted_minion_is_cut_at_once(site: Site) -> None:
+def test_deleted_minion_is_disconnected_at_once(site: Site) -> None:
     minion = site.minion("fired")
     assert site.decide("delete", "fired") == ["fired"]
     assert minion.receive(Refused).code == "revoked"
@@ -142,7 +142,7 @@ def _is_job_of(fun: str) -> Callable[[Envelope], bool]:
     return lambda e: isinstance(e.message, JobOrder) and e.message.spec.fun == fun
 
 
-def test_a_rejected_minion_is_cut_and_stays_out(site: Site) -> None:
+def test_rejected_minion_is_disconnected_and_stays_refused(site: Site) -> None:
     minion = site.minion("rejected")
     site.decide("reject", "rejected")
     assert minion.receive(Refused).code == "revoked"
@@ -150,7 +150,7 @@ def test_a_rejected_minion_is_cut_and_stays_out(site: Site) -> None:
     assert minion.knock().state == "rejected"
 
 
-def test_nobody_announces_the_key_of_another(evil: Hostile, victim: Hostile) -> None:
+def test_key_rotation_for_another_minion_is_refused(evil: Hostile, victim: Hostile) -> None:
     for public in (victim.pair.public, evil.pair.public, "~" * 40, "", "../x"):
         assert isinstance(evil.ask(KeyAnnounce(public)), Failure)
 
@@ -192,7 +192,7 @@ def test_no_mechanism_but_curve_is_spoken(site: Site) -> None:
         sock.close()
 
 
-def test_a_chosen_routing_id_takes_nobodys_messages(
+def test_chosen_routing_id_receives_no_foreign_messages(
     site: Site, evil: Hostile, victim: Hostile
 ) -> None:
     thief = site.stranger("evil", evil.pair)

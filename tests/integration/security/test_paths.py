@@ -126,8 +126,8 @@ def test_the_chunks_of_a_chain_are_seen_by_their_minion_only(
 
 def begins(message: object, chain: int) -> bool:
     """Whether a chain's order is there: its chunks are so too, and known to be that minion's."""
-    named = message.spec.chain if isinstance(message, JobOrder) else None
-    return named is not None and named.chain_id == chain
+    named = message.spec.payload if isinstance(message, JobOrder) else None
+    return named is not None and named.number == chain
 
 
 def chunks(site: Site) -> list[Path]:

@@ -94,7 +94,7 @@ def test_a_chunk_that_was_changed_on_the_disk_does_not_run(host: PretendedHost) 
 
 
 @pytest.mark.parametrize("target", ["/etc/shadow", "/dev/zero", "/proc/kmsg", "loop", "folder"])
-def test_a_link_in_its_place_is_read_as_no_file_of_ours(host: PretendedHost, target: str) -> None:
+def test_link_in_the_place_of_the_file_is_not_read(host: PretendedHost, target: str) -> None:
     path = resume_file(host)
     path.unlink()
     if target == "folder":

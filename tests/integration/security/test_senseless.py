@@ -1,4 +1,4 @@
-"""Grammatical values that make no sense, in every field that a peer fills, against a real master.
+"""Values that make no sense, in every field that a peer fills, against a real master.
 
 The rule: the master lives, nothing is an error of its own program, the next start works, and an
 honest minion and the command line are served.
@@ -15,8 +15,9 @@ from typing import Any, get_type_hints
 import pytest
 
 from catena.client.connection import MasterClient
-from catena.client.requests import contracts, jobs
+from catena.client.requests import contracts, jobs, minions
 from catena.client.requests.jobs import JobList, RunJob
+from catena.client.requests.minions import MinionList
 from catena.core.errors import CatenaError
 from catena.core.job import JobProgress
 from catena.transport.messages import (
@@ -29,6 +30,7 @@ from catena.transport.messages import (
     FilesRequest,
     Goodbye,
     GrainsUpdate,
+    JobOrder,
     JobOutput,
     JobProgressed,
     JobReceived,
@@ -44,19 +46,29 @@ from catena.transport.messages import (
 )
 from tests.integration.security.hostile import Hostile, SilenceError, Site
 
-INF = float("inf")
+NAN, INF, BIG = float("nan"), float("inf"), 2**64 - 1
+#: Longer than all that an unaccepted peer may send.
+LONG = "x" * 20_000
 #: By the type of a field: times, job ids, names, numbers and lengths at their ends.
 EXTREMES: dict[type, tuple[Any, ...]] = {
     str: (
         "", "0", "9" * 20, "0" * 20, "00010101000000000000", "99991231235959999999",
         "19700101000000000000", "20991122100099999999", "-1", str(2**63), "boot-of-the-future",
-        "NaN", "x" * 253, time.strftime("%Y%m%d%H", time.gmtime()) + "9" * 10,
+        "NaN", "x" * 253, LONG, "\0", "\n", "\u202e\x1b", "' OR 1=1 --",
+        time.strftime("%Y%m%d%H", time.gmtime()) + "9" * 10,
     ),
-    int: (0, 1, -1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1, -(2**63)),
-    float: (0.0, -1.0, -62135596800.0, 253402300799.0, 1e11, 1e18, 1e300, -INF, INF, float("nan")),
+    int: (0, 1, -1, 2**31, 2**32, 2**63 - 1, 2**63, BIG, -(2**63)),
+    float: (0.0, -1.0, -62135596800.0, 253402300799.0, 1e11, 1e18, 1e300, -INF, INF, NAN),
     bool: (True, False),
     bytes: (b"", b"\xff" * 9),
 }  # fmt: skip
+#: For fields that take any data.
+ODD: list[Any] = [
+    None, True, -1, BIG, -(2**63), NAN, INF, "", "\0", "x" * 100_000, b"\xff\0", [], {},
+    [[[[]]]], {"": None}, {"a": {1: b"x", None: NAN, 2: [BIG]}}, {"__kwarg__": True},
+    {"_|-_|-_|-": {"result": NAN, "changes": BIG, "comment": b"x", "__run_num__": BIG}},
+    {"\0": "\n", "\n": "\0", "\u202e\x1b": "' OR 1=1 --", "x" * 20_000: "x" * 20_000},
+]  # fmt: skip
 FAULTS = ("internal error", "its log says why", "can't be used now")
 #: What they do is decided by other fields than these, or ends what the test needs.
 LEFT_OUT = {"chain.watch", "job.watch", "event.watch", "blob.put"}
@@ -149,9 +161,65 @@ def test_no_field_of_an_accepted_minion_harms_the_master(site: Site, socket: str
         minion.close()
 
 
+def given(site: Site, minion: Hostile, fun: str = "test.ping") -> str:
+    """Return the job id of an order that *minion* has received."""
+    asked = RunJob(tgt=minion.name, tgt_type="list", fun=fun)
+    jid = str(site.ask(jobs.RUN, asked)["jid"])
+    minion.until(
+        lambda e: isinstance(e.message, JobOrder) and e.message.spec.jid == jid, "control", 15
+    )
+    return jid
+
+
+@pytest.mark.parametrize("value", ODD, ids=lambda value: repr(value)[:30])
+def test_no_data_of_an_accepted_minion_harms_the_master(
+    site: Site, evil: Hostile, value: Any
+) -> None:
+    jid = given(site, evil)
+    data = {"x": value, "id": value, "user": value, **(value if isinstance(value, dict) else {})}
+    for message in (
+        GrainsUpdate(data),
+        EventFired(f"v{next(_numbers)}", "app/value", data),
+        PillarRequest("base", "", data),
+        JobProgressed(JobProgress(jid, 1, "action", {"chain_id": value, "action_id": value})),
+        JobProgressed(JobProgress(jid, 2, "queued", {"position": value})),
+        JobReturned(evil.ret(jid, "mgractionchains.start", value)),
+        JobReturned(evil.ret(f"{20240101000000000000 + next(_numbers)}", "x" * 300, value)),
+        evil.hello(grains=data, pending_resume=data),
+    ):
+        send(site, evil, message, "control")
+    for words in (("job", "show", jid), ("minion", "show", evil.name)):
+        assert "Traceback" not in site.fleet.catena(*words, check=False).stderr
+
+
+@pytest.mark.parametrize("number", [0, -1, BIG, -(2**63)])
+def test_no_numbers_of_a_return_harm_the_master_together(
+    site: Site, evil: Hostile, number: int
+) -> None:
+    for seconds in (NAN, INF, float(number)):
+        jid = given(site, evil, "mgractionchains.resume")
+        ret = replace(evil.ret(jid), retcode=number, started=seconds, duration_seconds=seconds)
+        own = replace(ret, jid=f"{20230101000000000000 + next(_numbers)}")
+        for each in (ret, own):
+            send(site, evil, JobReturned(each), "control")
+    for part in ((0, number), (number, 1), (number, number)):
+        send(site, evil, ReturnPart(jid, "0" * 64, *part, b"x"), "bulk")
+
+
+def test_goodbye_ends_only_the_session_of_its_sender(
+    site: Site, evil: Hostile, victim: Hostile
+) -> None:
+    evil.say(Goodbye("x" * 100_000))
+    victim.ask(EventFired("up", "app/up", {}))
+    up = {row["id"] for row in site.ask(minions.LIST, MinionList()) if row["up"]}
+    assert "victim" in up
+
+
 def test_no_field_of_an_unaccepted_peer_harms_the_master(site: Site) -> None:
     for number, kind in enumerate(kinds("enrol")):
         for place, message in enumerate(changed(base(kind, site.stranger("odd"), ""))):
+            if LONG in vars(message).values():
+                continue
             stranger = site.stranger("odd")
             # Addresses of their own: the rate of one address is not the question.
             stranger.address = f"127.0.{40 + number}.{place % 250 + 1}"

@@ -17,7 +17,7 @@ from catena.core.ids import minion_id
 from catena.ssh.connect.client_config import ClientFiles
 from catena.ssh.connect.connection import SshConnection, open_connection
 from catena.ssh.connect.host_keys import lookup_name
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
 _TOKEN = re.compile(rb"catena-begin-([0-9a-f]{32})")
 
@@ -200,9 +200,9 @@ class HostileSshd:
             # The client has refused us.
             return
 
-    def target(self, **fields: Any) -> Target:
+    def target(self, **fields: Any) -> SshTarget:
         given = {"user": "me", "password": "right", "timeout_seconds": 5, **fields}
-        return Target(minion_id("bad"), "127.0.0.1", self.port, **given)
+        return SshTarget(minion_id("bad"), "127.0.0.1", self.port, **given)
 
     def connect(self, **fields: Any) -> SshConnection:
         files = ClientFiles(self._folder, (), self._folder / "known_hosts")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from catena.core.framing import NEED, READY
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.connect.raw import run_raw
 from tests.support.ssh_server import SshServer
 
@@ -66,7 +66,7 @@ def test_codes_streams_and_input(server: SshServer) -> None:
     connection.close()
 
 
-def test_a_command_beyond_its_time_is_told_and_the_connection_goes_on(server: SshServer) -> None:
+def test_command_time_out_is_reported_and_the_connection_stays_usable(server: SshServer) -> None:
     connection = server.connect()
     with pytest.raises(SshError, match="no answer of the command in 1 s"):
         connection.run(["sleep", "30"], timeout=1)
@@ -94,7 +94,7 @@ def test_a_command_that_is_given_up_leaves_no_process(
     os.close(heard)
 
 
-def test_who_keeps_the_streams_open_does_not_hold_us(server: SshServer) -> None:
+def test_process_that_keeps_the_streams_open_does_not_block(server: SshServer) -> None:
     connection = server.connect()
     done = connection.run(["/bin/sh", "-c", "sleep 100 & echo done"], timeout=60)
     connection.close()
@@ -114,14 +114,14 @@ def test_umask_and_search_path_of_the_roster_apply(server: SshServer) -> None:
     ("kind", "words", "waits"),
     [("nologin", "takes no commands", False), ("down", "going down", True)],
 )
-def test_shells_that_run_nothing_are_told(
+def test_login_shell_that_runs_no_command_is_reported(
     server: SshServer, kind: str, words: str, waits: bool
 ) -> None:
     connection = server.connect(kind)
     with pytest.raises(SshError, match=words) as caught:
         connection.probe()
     connection.close()
-    assert caught.value.phase is Phase.probe
+    assert caught.value.phase is PushPhase.probe
     assert caught.value.waits is waits
 
 
@@ -156,7 +156,7 @@ def test_sudo_gets_the_password_and_the_command_its_input(server: SshServer, tty
     assert done.stdout == b"as app\nin"
 
 
-def test_sudo_that_asks_nobody_gets_no_password(server: SshServer) -> None:
+def test_password_is_not_sent_to_a_sudo_without_a_prompt(server: SshServer) -> None:
     connection = server.connect("sudo", sudo=True, sudo_user="free", password=PASSWORD)
     assert connection.run(["cat"], stdin=b"mine").stdout == b"mine"
     connection.close()
@@ -170,7 +170,7 @@ def test_sudo_that_asks_nobody_gets_no_password(server: SshServer) -> None:
         ({"password": "x", "sudo_user": "nobody2"}, "sudo knows no such user"),
     ],
 )
-def test_why_sudo_does_not_work_is_told(
+def test_reason_for_a_sudo_failure_is_reported(
     server: SshServer, fields: dict[str, str], words: str
 ) -> None:
     connection = server.connect("sudo", sudo=True, **fields)
@@ -180,7 +180,7 @@ def test_why_sudo_does_not_work_is_told(
     assert "wrong" not in str(caught.value)
 
 
-def test_no_sudo_at_all_is_told(server: SshServer) -> None:
+def test_missing_sudo_is_reported(server: SshServer) -> None:
     connection = server.connect("plain", sudo=True, search_path="/nowhere")
     # sudo is looked for on the PATH of the login shell; this machine may have one.
     try:

@@ -19,16 +19,16 @@ from catena.ssh.connect.connection import open_connection
 from catena.ssh.connect.errors import (
     ChannelLostError,
     HostKeyError,
-    Phase,
+    PushPhase,
     SshError,
 )
 from catena.ssh.connect.host_keys import judge, read
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.connect.transport import shown_keys
 from tests.support.ssh_server import USER, SshServer, make_key
 
 
-def works(target: Target, files: ClientFiles) -> bool:
+def works(target: SshTarget, files: ClientFiles) -> bool:
     """Return whether a command runs there."""
     connection = open_connection(target, files)
     said = connection.run(["echo", "yes"]).stdout
@@ -51,7 +51,7 @@ def test_an_alias_with_its_key_and_hashed_known_hosts(server: SshServer, tmp_pat
     )
     files = server.files(config)
     none = ClientFiles(files.home, files.configs, tmp_path / "none")
-    assert works(Target(minion_id("box"), "box"), none)
+    assert works(SshTarget(minion_id("box"), "box"), none)
     server.files("# nothing\n")
 
 
@@ -74,7 +74,7 @@ def test_a_locked_key_needs_its_password(server: SshServer, tmp_path: Path) -> N
     for password in ("", "wrong"):
         with pytest.raises(SshError, match="needs its right password") as caught:
             server.connect(private_key=path, private_key_password=password)
-        assert caught.value.phase is Phase.authenticate
+        assert caught.value.phase is PushPhase.authenticate
 
 
 def test_a_certificate_logs_in(server: SshServer, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_agents_key_logs_in(server: SshServer, tmp_path: Path, agent: Path) 
         open_connection(server.target(identities_only=True), home)
 
 
-def test_an_agent_that_is_gone_is_told(server: SshServer, tmp_path: Path) -> None:
+def test_missing_ssh_agent_is_reported(server: SshServer, tmp_path: Path) -> None:
     files = ClientFiles(tmp_path, (), server.known_hosts, str(tmp_path / "gone"))
     with pytest.raises(SshError, match=r"agent at .*gone"):
         open_connection(server.target(), files)
@@ -124,7 +124,7 @@ def test_a_refused_key_is_named(server: SshServer, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger")
     with pytest.raises(SshError, match=f"{USER} is refused: tried .*stranger") as caught:
         server.connect(private_key=str(tmp_path / "stranger"))
-    assert caught.value.phase is Phase.authenticate
+    assert caught.value.phase is PushPhase.authenticate
     assert not caught.value.waits
 
 
@@ -133,7 +133,7 @@ def test_a_jump_host_leads_there_and_its_key_is_checked_too(server: SshServer) -
         f"Host inner\n  HostName 127.0.0.1\n  Port {server.ports['noisy']}\n"
         f"  ProxyJump 127.0.0.1:{server.ports['plain']}\n"
     )
-    inner = Target(minion_id("inner"), "inner", user=USER)
+    inner = SshTarget(minion_id("inner"), "inner", user=USER)
     assert works(inner, server.files(config))
     server.know("noisy")
     try:
@@ -163,7 +163,7 @@ def test_a_proxy_command_connects_without_a_shell(server: SshServer, tmp_path: P
     server.files("# nothing\n")
 
 
-def test_a_program_of_a_proxy_command_that_is_not_there_is_told(server: SshServer) -> None:
+def test_missing_proxy_command_program_is_reported(server: SshServer) -> None:
     with pytest.raises(SshError, match="ProxyCommand /nowhere: No such file"):
         open_connection(server.target(), server.files("Host *\n  ProxyCommand /nowhere %h\n"))
     server.files("# nothing\n")
@@ -216,7 +216,7 @@ def test_an_authority_vouches_for_a_host_and_an_address_may_be_ipv6(tmp_path: Pa
             shutil.move(f"{key}-cert.pub", certificate)
             found.known_hosts.write_text(f"@cert-authority [{address}]:* {authority}\n")
             found.start()
-            target = Target(minion_id("six"), address, port, USER, timeout_seconds=20)
+            target = SshTarget(minion_id("six"), address, port, USER, timeout_seconds=20)
             if words:
                 with pytest.raises(HostKeyError, match=words):
                     open_connection(target, found.files())
@@ -257,7 +257,7 @@ def test_no_weak_algorithm_is_offered(server: SshServer) -> None:
     connection.close()
 
 
-def test_a_connection_that_is_cut_is_a_lost_channel(server: SshServer) -> None:
+def test_broken_connection_is_a_lost_channel(server: SshServer) -> None:
     connection = server.connect()
     begun = threading.Event()
     found: list[Exception] = []

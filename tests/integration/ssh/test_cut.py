@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from catena.runtime.push.protocol import TargetError, Trouble
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.runtime.push.protocol import ProgramError, Trouble
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.push.program import Program
 from catena.ssh.push.visit import Visit
 from tests.integration.ssh.test_push import Site, rows
@@ -88,11 +88,11 @@ def test_a_cut_changes_no_outcome(
     assert len(site.bench.debris()) <= 1
 
 
-def test_what_nobody_knows_is_no_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_fact_is_no_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that stays away under a run: an error, and the run is there to be collected."""
 
     def away(self: Program, *args: Any) -> Any:
-        raise ChannelLostError("web1", Phase.run, "cut", waits=True)
+        raise ChannelLostError("web1", PushPhase.run, "cut", waits=True)
 
     monkeypatch.setattr(Program, "poll", away)
     monkeypatch.setattr(Visit.__init__, "__defaults__", (None, 0.0))  # no patience
@@ -100,16 +100,16 @@ def test_what_nobody_knows_is_no_answer(site: Site, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Visit, "forget", lambda self: kept.append("forgotten"))
     with pytest.raises(SshError, match="may go on there, or have ended") as caught:
         site.run("state.apply", "t")
-    assert (caught.value.phase, caught.value.waits, kept) == (Phase.run, True, [])
+    assert (caught.value.phase, caught.value.waits, kept) == (PushPhase.run, True, [])
 
 
-def test_a_host_without_room_for_a_run_says_so(
+def test_host_without_disk_space_for_a_run_reports_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: Program, *args: Any) -> Any:
-        raise TargetError(Trouble.full, "no space left: disk")
+        raise ProgramError(Trouble.full, "no space left: disk")
 
     monkeypatch.setattr(Program, "put", full)
     with pytest.raises(SshError, match="make room there, or set thin_dir") as caught:
         site.run("state.apply", "t")
-    assert (caught.value.phase, caught.value.waits) == (Phase.install, False)
+    assert (caught.value.phase, caught.value.waits) == (PushPhase.install, False)

@@ -18,7 +18,7 @@ from catena.core.framing import NEED, READY, Framer, marker
 from catena.ssh.connect.errors import (
     ChannelLostError,
     HostKeyError,
-    Phase,
+    PushPhase,
     SshError,
 )
 from tests.integration.ssh.hostile_sshd import Exec, HostileSshd, Script
@@ -27,7 +27,7 @@ from tests.integration.ssh.hostile_sshd import Exec, HostileSshd, Script
 LARGE = bytes(8 * 1024 * 1024)
 
 
-def refused(server: HostileSshd, phase: Phase, **fields: object) -> SshError:
+def refused(server: HostileSshd, phase: PushPhase, **fields: object) -> SshError:
     """Return the error of connecting; it came in *phase*, in time, and is one line."""
     begun = time.monotonic()
     with pytest.raises(SshError) as caught:
@@ -103,14 +103,14 @@ def test_a_greeting_that_is_none_ends_in_time(
     tmp_path: Path, raw: Callable[[socket.socket], None]
 ) -> None:
     with HostileSshd(tmp_path, raw=raw) as server:
-        error = refused(server, Phase.connect, timeout_seconds=2)
+        error = refused(server, PushPhase.connect, timeout_seconds=2)
     assert f"127.0.0.1:{server.port}" in str(error)
 
 
 def test_a_closed_port_may_open_later(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         pass
-    assert refused(server, Phase.connect).waits
+    assert refused(server, PushPhase.connect).waits
 
 
 def test_a_login_that_was_dropped_among_many_is_tried_again(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_login_that_was_dropped_among_many_is_tried_again(tmp_path: Path) -> N
 def test_another_key_at_a_known_address_gets_nothing(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         server.know(paramiko.ECDSAKey.generate())
-        error = refused(server, Phase.host_key)
+        error = refused(server, PushPhase.host_key)
     assert isinstance(error, HostKeyError)
     assert "host key changed" in str(error)
     assert f"catena ssh-key trust 127.0.0.1:{server.port}" in str(error)
@@ -144,7 +144,7 @@ def test_another_key_at_a_known_address_gets_nothing(tmp_path: Path) -> None:
 def test_an_unknown_host_gets_nothing(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         (tmp_path / "known_hosts").write_text("")
-        error = refused(server, Phase.host_key)
+        error = refused(server, PushPhase.host_key)
     assert "not known" in str(error)
     assert server.script.seen == []
 
@@ -159,12 +159,12 @@ def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
         hold.wait(100)
 
     with HostileSshd(tmp_path, Script(on_auth=hang)) as server:
-        error = refused(server, Phase.authenticate, timeout_seconds=1)
+        error = refused(server, PushPhase.authenticate, timeout_seconds=1)
         hold.set()
-    assert error.phase is Phase.authenticate
+    assert error.phase is PushPhase.authenticate
 
 
-def test_why_sshd_hangs_up_in_the_midst_of_a_login_is_told(tmp_path: Path) -> None:
+def test_reason_of_sshd_for_a_disconnect_during_login_is_reported(tmp_path: Path) -> None:
     """As with PAM's nologin: the right password, a banner, and the end of the connection."""
 
     def hang_up() -> None:
@@ -177,7 +177,7 @@ def test_why_sshd_hangs_up_in_the_midst_of_a_login_is_told(tmp_path: Path) -> No
         transport.close()
 
     with HostileSshd(tmp_path, Script(on_auth=hang_up)) as server:
-        error = refused(server, Phase.authenticate)
+        error = refused(server, PushPhase.authenticate)
     assert "not yet" in str(error) and "booting up" in str(error)
     assert error.waits
 
@@ -233,9 +233,9 @@ def test_a_host_that_stops_reading_ends_in_time(tmp_path: Path) -> None:
             connection.close()
 
 
-def test_a_wrong_password_is_told_without_it(tmp_path: Path) -> None:
+def test_wrong_password_is_reported_without_the_password(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
-        error = refused(server, Phase.authenticate, password="hunter2")
+        error = refused(server, PushPhase.authenticate, password="hunter2")
     assert "tried password" in str(error)
     assert "hunter2" not in str(error)
 
@@ -249,7 +249,7 @@ def test_the_password_answers_hidden_questions_only(tmp_path: Path) -> None:
     assert script.seen[1:] == [("answers", ["", "right"])]
 
 
-def test_a_host_that_takes_no_commands_is_told(tmp_path: Path) -> None:
+def test_host_that_accepts_no_commands_is_reported(tmp_path: Path) -> None:
     with HostileSshd(tmp_path, Script(takes_exec=False)) as server:
         connection = server.connect()
         with pytest.raises(SshError, match="runs no command"):
@@ -300,7 +300,7 @@ def test_what_a_host_says_is_one_printable_line(tmp_path: Path) -> None:
     assert len(text) < 600
 
 
-def test_output_beyond_the_limit_is_dropped_and_told(tmp_path: Path) -> None:
+def test_output_beyond_the_limit_is_dropped_and_reported(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         command.begin()
         for _ in range(100):
@@ -327,7 +327,7 @@ def test_output_beyond_the_limit_is_dropped_and_told(tmp_path: Path) -> None:
         (b"", "code 1", False),
     ],
 )
-def test_why_a_command_did_not_begin_is_told(
+def test_reason_for_a_command_that_did_not_start_is_reported(
     tmp_path: Path, said: bytes, words: str, waits: bool
 ) -> None:
     def runs(command: Exec) -> None:

@@ -17,7 +17,7 @@ from catena.runtime.push.runs import RunFolder
 from catena.ssh.connect.errors import SshError
 from catena.ssh.push import job
 from catena.ssh.push.clean import clean
-from catena.ssh.push.ledger import Begun, Ledger, Page
+from catena.ssh.push.ledger import Begun, Page, PushLedger
 from tests.integration.ssh.test_push import Site
 from tests.support.pushed import end_runs
 from tests.support.ssh_cases import connector
@@ -62,8 +62,8 @@ def spec_of() -> JobSpec:
     return JobSpec(f"2026112121{next(_NUMBERS):010d}", "state.apply", ("t",), kwargs)
 
 
-def ledger(site: Site) -> Ledger:
-    return Ledger(str(site.folder / "lib"))
+def ledger(site: Site) -> PushLedger:
+    return PushLedger(str(site.folder / "lib"))
 
 
 def command(site: Site, spec: JobSpec, moment: Callable[..., None]) -> JobReturn:
@@ -164,7 +164,7 @@ def test_a_run_that_is_left_can_be_called_off(site: Site) -> None:
     assert site.bench.debris() == []
 
 
-def test_a_wiped_host_has_nothing_of_ours(site: Site) -> None:
+def test_wiped_host_has_no_files_of_catena(site: Site) -> None:
     site.run("cmd.run", "true")
     assert site.bench.room.exists()
     chain = site.bench.room / "hosts" / "web1" / "conf" / "minion.d" / "_mgractionchains.conf"
@@ -187,7 +187,7 @@ def test_nothing_begins_that_can_not_be_kept(site: Site) -> None:
     assert site.bench.debris() == []
 
 
-def test_returns_that_nobody_collects_go_after_their_time(site: Site) -> None:
+def test_uncollected_returns_are_removed_after_their_time(site: Site) -> None:
     spec = spec_of()
     link = connector(site.bench)
 

@@ -15,12 +15,14 @@ from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, PeerError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
-from catena.runtime.executor import Outcome
-from catena.runtime.push.protocol import Step
+from catena.runtime.executor import FinishedJob
+from catena.runtime.push.protocol import RunStep
 from catena.ssh.connect.link import Connection
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push import job
+from catena.ssh.push.compile import seat_of
 from catena.ssh.push.program import Program
+from catena.ssh.push.visit import Visit
 from tests.support.pushed import Bench
 from tests.support.ssh_cases import PYTHON, connector
 
@@ -50,17 +52,17 @@ class Site:
             path = self.states / name.replace("__", ".")
             path.write_text(text.replace("@", str(self.there)))
 
-    def host(self, name: str = "web1", **opts: Any) -> Target:
-        return Target(minion_id(name), "127.0.0.1", minion_opts=opts)
+    def host(self, name: str = "web1", **opts: Any) -> SshTarget:
+        return SshTarget(minion_id(name), "127.0.0.1", minion_opts=opts)
 
     def run(
         self,
         fun: str,
         *args: Any,
-        connect: Callable[[Target], Connection] | None = None,
-        target: Target | None = None,
+        connect: Callable[[SshTarget], Connection] | None = None,
+        target: SshTarget | None = None,
         **kwargs: Any,
-    ) -> Outcome:
+    ) -> FinishedJob:
         spec = JobSpec(f"2026112119{next(_NUMBERS):010d}", fun, args, kwargs)
 
         def watch(phase: Any, text: str) -> None:
@@ -80,7 +82,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     found.bench.close()
 
 
-def rows(outcome: Outcome) -> dict[str, Any]:
+def rows(outcome: FinishedJob) -> dict[str, Any]:
     value = outcome.ret.value
     assert isinstance(value, dict), value
     return {row["__id__"]: row["result"] for row in value.values()}
@@ -128,7 +130,7 @@ inner:
     assert site.bench.debris() == []
 
 
-def test_a_second_run_brings_nothing_that_is_there(site: Site) -> None:
+def test_second_run_sends_no_existing_content(site: Site) -> None:
     site.write(
         big__sls="x:\n  file.managed: [{name: @/x}, {source: salt://blob}]\n", blob="b" * 100_000
     )
@@ -284,13 +286,15 @@ def test_a_host_answers_for_its_own_job_alone(site: Site) -> None:
     assert found.jid.startswith("2026112119")
 
     def nonsense(self: Program, *args: Any) -> Any:
-        return replace(poll(self, *args), steps=(Step(1, "ask", {"number": "x", "kind": "text"}),))
+        return replace(
+            poll(self, *args), steps=(RunStep(1, "ask", {"number": "x", "kind": "text"}),)
+        )
 
     def backwards(self: Program, *args: Any) -> Any:
-        return replace(poll(self, *args), steps=(Step(2, "note"), Step(1, "note")))
+        return replace(poll(self, *args), steps=(RunStep(2, "note"), RunStep(1, "note")))
 
     def many(self: Program, *args: Any) -> Any:
-        return replace(poll(self, *args), steps=(Step(10**7, "note"),))
+        return replace(poll(self, *args), steps=(RunStep(10**7, "note"),))
 
     for forge, words in (
         (nonsense, "web1: a question without a number"),
@@ -378,7 +382,7 @@ def test_a_lost_connection_loses_nothing(site: Site) -> None:
     opened: list[Connection] = []
     real = connector(site.bench)
 
-    def connect(target: Target) -> Connection:
+    def connect(target: SshTarget) -> Connection:
         opened.append(real(target))
         return opened[-1]
 
@@ -481,3 +485,49 @@ def test_functions_answer_as_through_a_minion(site: Site) -> None:
     assert missing.raised
     assert "Did you mean 'test.ping'?" in str(missing.ret.value)
     assert site.run("test.arg", 1, b=(2,)).ret.value == {"args": [1], "kwargs": {"b": [2]}}
+
+
+def streamed(site: Site, fun: str, *args: Any, output_bytes: int) -> list[dict[str, Any]]:
+    """Run a job that ends once its first output is told; return all parts of its output."""
+    parts: list[dict[str, Any]] = []
+
+    def told(step: RunStep) -> None:
+        if step.kind == "output":
+            parts.append(dict(step.data))
+            (site.there / "gate").touch()
+
+    spec = JobSpec(f"2026112119{next(_NUMBERS):010d}", fun, args, deadline_seconds=60)
+    seat = seat_of(site.host(), site.settings, "")
+    visit = Visit(seat, connector(site.bench), lambda *_: None)
+    try:
+        visit.begin()
+        done = job.carry_out(seat, visit, spec, lambda *_: None, told, output_bytes)
+        assert done.ret.success, done.ret.value
+        visit.forget()
+    finally:
+        visit.close()
+    return parts
+
+
+#: Prints the second line only when the first one was seen.
+GATED = "echo one; until [ -e @/gate ]; do sleep 0.05; done; echo two"
+
+
+@pytest.mark.parametrize("fun", ["cmd.run", "state.apply"])
+def test_output_of_a_running_command_is_reported_while_it_runs(site: Site, fun: str) -> None:
+    site.write(t__sls=f"t:\n  cmd.run: [{{name: '{GATED}'}}]\n")
+    words = "t" if fun == "state.apply" else GATED.replace("@", str(site.there))
+    parts = streamed(site, fun, words, output_bytes=1024)
+    assert parts == [
+        {"attempt": 0, "at": 0, "size": 4, "stream": "stdout", "text": "one\n"},
+        {"attempt": 0, "at": 4, "size": 4, "stream": "stdout", "text": "two\n"},
+    ]
+
+
+def test_output_of_a_running_command_is_limited(site: Site) -> None:
+    command = GATED.replace("@", str(site.there))
+    assert [part["text"] for part in streamed(site, "cmd.run", command, output_bytes=1)] == [
+        "one\n"
+    ]
+    command = "echo one; sleep 1.2; echo two"
+    assert streamed(site, "cmd.run", command, output_bytes=0) == []

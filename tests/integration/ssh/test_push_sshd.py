@@ -14,7 +14,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.job import JobSpec
 from catena.ssh.connect.connection import open_connection
 from catena.ssh.connect.link import Connection
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push import job
 from tests.support.pushed import Bench
 from tests.support.salt_cases import differences, load
@@ -27,8 +27,8 @@ def test_recorded_cases_come_to_the_same_through_sshd(server: SshServer, name: s
     class Stage(PushedStage):
         """A case whose host is behind the server's noisy shell."""
 
-        def connector(self, bench: Bench) -> Callable[[Target], Connection]:
-            def connect(target: Target) -> Connection:
+        def connector(self, bench: Bench) -> Callable[[SshTarget], Connection]:
+            def connect(target: SshTarget) -> Connection:
                 return open_connection(
                     dataclasses.replace(
                         target,
@@ -46,7 +46,7 @@ def test_recorded_cases_come_to_the_same_through_sshd(server: SshServer, name: s
     assert differences(load(name), Stage) == []
 
 
-def test_a_cut_network_loses_nothing(server: SshServer, tmp_path: Path) -> None:
+def test_network_partition_loses_nothing(server: SshServer, tmp_path: Path) -> None:
     """Every session of sshd is killed while a state runs; the job is followed on a new one."""
     states, there = tmp_path / "states", tmp_path / "there"
     for folder in (states, there):

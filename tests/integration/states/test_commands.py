@@ -73,7 +73,7 @@ def test_runas_takes_all_of_the_user(context: Context) -> None:
     assert user == "nobody"
 
 
-def test_what_cannot_run_is_told(context: Context) -> None:
+def test_unrunnable_command_is_an_error(context: Context) -> None:
     with pytest.raises(CommandExecutionError):
         context.call("cmd.run", "/no/such/binary")
     with pytest.raises(CommandExecutionError, match="not available"):
@@ -101,7 +101,7 @@ def test_a_script_runs_with_its_arguments_and_leaves_nothing(
     assert not Path(said[0]).exists()
 
 
-def test_a_script_that_is_not_there_is_told(context: Context) -> None:
+def test_missing_script_is_reported(context: Context) -> None:
     assert context.call("cmd.script", "salt://gone.sh")["cache_error"]
     assert cmd.script(context, "salt://gone.sh").result is False
 
@@ -130,7 +130,7 @@ def test_a_stateful_command_tells_its_own_changes(context: Context) -> None:
     assert other.changes["what"] == 1
 
 
-def test_a_watching_command_runs_when_told(context: Context) -> None:
+def test_waiting_command_runs_on_mod_watch(context: Context) -> None:
     assert cmd.wait(context, "false").result is True
     assert cmd.mod_watch(context, "false", sfun="wait", __reqs__={}).result is False
 

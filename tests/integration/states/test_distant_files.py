@@ -73,7 +73,7 @@ def kept(tmp_path: Path) -> int:
     return max((path.stat().st_size for path in found if path.is_file()), default=0)
 
 
-def test_a_large_file_lies_at_its_place_alone(
+def test_large_file_is_stored_only_at_its_path(
     far: Context, roots: Path, tmp_path: Path, master: Master
 ) -> None:
     (roots / "large").write_bytes(LARGE)
@@ -93,7 +93,7 @@ def test_a_large_file_lies_at_its_place_alone(
     assert len(master.asked) == asked
 
 
-def test_a_large_file_is_replaced_and_told_as_any_other(
+def test_large_file_is_replaced_and_reported_like_any_other(
     far: Context, context: Context, roots: Path, tmp_path: Path
 ) -> None:
     targets = [tmp_path / "far", tmp_path / "near"]

@@ -10,6 +10,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+from catena.transport.http import HttpClient, HttpLimits, HttpRequest
+from catena.transport.http_addresses import AddressRules
 
 #: Answers one connection; `bytes` is the head of the request with what came of its body.
 Answer = Callable[[socket.socket, bytes], object]
@@ -140,3 +144,13 @@ def make_certificate(folder: Path) -> tuple[ssl.SSLContext, Path, str]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(file)
     return context, file, made.fingerprint(hashes.SHA256()).hex()
+
+
+def client(rules: AddressRules | None = None, **limits: Any) -> HttpClient:
+    limits.setdefault("seconds", 10.0)
+    limits.setdefault("max_bytes", 100_000)
+    return HttpClient(rules or AddressRules(), HttpLimits(**limits))
+
+
+def get(server: Hostile, **limits: Any) -> Any:
+    return client(**limits).send(HttpRequest(server.url))

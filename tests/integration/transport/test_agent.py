@@ -126,7 +126,7 @@ async def test_a_kept_master_key_is_not_replaced_by_another(pki: Path) -> None:
         assert not minion.seen(Connected)
 
 
-async def test_a_refused_key_asks_why_and_comes_back_by_itself(pki: Path) -> None:
+async def test_refused_minion_asks_for_the_reason_and_reconnects(pki: Path) -> None:
     async with a_master(state="rejected") as master:
         TrustStore(pki).keep(master.keys.public)
         async with a_minion(master, pki) as minion:
@@ -271,7 +271,7 @@ async def test_a_key_is_rotated_inside_the_channel(pki: Path) -> None:
             assert master.got(Hello)[1][0].user_id == new.fingerprint
 
 
-async def test_a_rotation_that_was_cut_short_is_taken_up_again(pki: Path) -> None:
+async def test_interrupted_key_rotation_is_resumed(pki: Path) -> None:
     keys = load_or_create(pki)
     following = load_or_create(pki, "curve.next")
     async with a_master() as master:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
-import re
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from catena.core.errors import NotAllowedError, UnreachableError, UsageError
-from catena.transport.http import HttpClient, HttpLimits, HttpRequest, HttpTrust
-from catena.transport.http_addresses import AddressRefusedError, AddressRules, Listener
-from catena.transport.http_wire import HttpError, HttpLimitError
+from catena.transport.http import (
+    AddressRefusedError,
+    AddressRules,
+    HttpClient,
+    HttpError,
+    HttpLimitError,
+    HttpRequest,
+    HttpTrust,
+    ListenAddress,
+)
 from catena.transport.peers import Endpoints
 from tests.integration.transport.http_servers import (
-    Hostile,
+    client,
+    get,
     hostile,
     make_certificate,
     page,
@@ -46,16 +51,6 @@ METADATA = (
     "169.254.169.254.",
 )
 CREDENTIALS = {"Authorization": "Basic c2VjcmV0", "X-Auth-Token": "secret"}
-
-
-def client(rules: AddressRules | None = None, **limits: Any) -> HttpClient:
-    limits.setdefault("seconds", 10.0)
-    limits.setdefault("max_bytes", 100_000)
-    return HttpClient(rules or AddressRules(), HttpLimits(**limits))
-
-
-def get(server: Hostile, **limits: Any) -> Any:
-    return client(**limits).send(HttpRequest(server.url))
 
 
 # -- answers -----------------------------------------------------------------------------------
@@ -122,117 +117,6 @@ def test_answer_that_is_broken_is_an_error(answer: bytes) -> None:
 def test_head_that_is_too_large_is_an_error(line: bytes) -> None:
     with hostile(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\n") as server, pytest.raises(HttpError):
         get(server)
-
-
-# -- time and size -----------------------------------------------------------------------------
-
-
-def _drips(head: bytes, drop: bytes) -> Callable[[socket.socket, bytes], None]:
-    """Return an answer that sends *drop* again and again, fast enough for every single read."""
-
-    def answer(conn: socket.socket, _request: bytes) -> None:
-        conn.sendall(head)
-        while not serving[0].over.wait(0.02):
-            conn.sendall(drop)
-
-    serving: list[Hostile] = []
-    answer.serving = serving  # type: ignore[attr-defined]
-    return answer
-
-
-@contextlib.contextmanager
-def _dripping(head: bytes, drop: bytes) -> Iterator[Hostile]:
-    answer: Any = _drips(head, drop)
-    with hostile(answer) as server:
-        answer.serving.append(server)
-        yield server
-
-
-@pytest.mark.parametrize(
-    ("head", "drop"),
-    [
-        (b"", b"H"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 90000\r\n\r\n", b"a"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: 1\r\n"),
-    ],
-)
-def test_slow_drip_ends_with_the_total_time(head: bytes, drop: bytes) -> None:
-    with _dripping(head, drop) as server:
-        begun = time.monotonic()
-        with pytest.raises(
-            (HttpLimitError, HttpError), match=r"not over within 0\.5 s|valid HTTP"
-        ):
-            get(server, seconds=0.5)
-        assert time.monotonic() - begun < 5
-
-
-def test_silent_server_ends_with_the_total_time() -> None:
-    with hostile(lambda _conn, _request: server.over.wait(30)) as server:
-        with pytest.raises(HttpLimitError, match="not over within"):
-            get(server, seconds=0.3)
-
-
-def test_server_that_reads_nothing_ends_with_the_total_time() -> None:
-    with hostile(lambda _conn, _request: server.over.wait(30)) as server:
-        request = HttpRequest(server.url, "PUT", body=bytes(64 * 1024 * 1024))
-        with pytest.raises(HttpLimitError, match="not over within"):
-            client(seconds=0.5).send(request)
-
-
-def test_redirects_share_one_time() -> None:
-    def answer(conn: socket.socket, _request: bytes) -> None:
-        server.over.wait(0.2)
-        conn.sendall(redirect("/again"))
-
-    with hostile(answer) as server, pytest.raises(HttpLimitError, match="not over within"):
-        get(server, seconds=0.7, redirects=1000)
-    assert len(server.requests) < 6
-
-
-def _endless(head: bytes, piece: bytes) -> Callable[[socket.socket, bytes], None]:
-    def answer(conn: socket.socket, _request: bytes) -> None:
-        conn.sendall(head)
-        while True:
-            conn.sendall(piece)
-
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("head", "piece"),
-    [
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"a" * 65536),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n" * 10_000),
-        (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-            b"1;%s\r\na\r\n" % (b"x" * 60_000),
-        ),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: 1\r\n" * 10_000),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", b"a" * 65536),
-        (b"", b"HTTP/1.1 100 Continue\r\nX: 1\r\n\r\n" * 1000),
-    ],
-)
-def test_endless_answer_ends_with_its_size(head: bytes, piece: bytes) -> None:
-    with hostile(_endless(head, piece)) as server, pytest.raises(HttpLimitError, match="allowed"):
-        get(server)
-
-
-def test_length_beyond_the_limit_is_refused_before_a_byte_is_read() -> None:
-    with hostile(b"HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n") as server:
-        expected = f"{server.url}: 100001 bytes; 100000 are allowed"
-        with pytest.raises(HttpLimitError, match=re.escape(expected)):
-            get(server)
-
-
-def test_gzip_bomb_is_stopped_at_the_limit() -> None:
-    bomb = gzip.compress(bytes(64 * 1024 * 1024))
-    assert len(bomb) < 100_000
-    with hostile(page(bomb, "Content-Encoding: gzip")) as server:
-        with pytest.raises(HttpLimitError, match="more than the 100000 bytes"):
-            get(server)
 
 
 # -- redirects ---------------------------------------------------------------------------------
@@ -340,22 +224,22 @@ def test_unusual_number_is_refused_though_its_address_is_allowed(host: str) -> N
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::ffff:127.0.0.1]", "localhost"])
 def test_own_listener_is_refused(listens: str, host: str) -> None:
     with hostile(page(b"")) as server:
-        rules = AddressRules((Listener(listens, server.port),), ("127.0.0.0/8", "::/0"))
+        rules = AddressRules((ListenAddress(listens, server.port),), ("127.0.0.0/8", "::/0"))
         with pytest.raises(AddressRefusedError, match="this master itself"):
             client(rules).send(HttpRequest(f"http://{host}:{server.port}/"))
-        free = AddressRules((Listener(listens, server.port + 1),))
+        free = AddressRules((ListenAddress(listens, server.port + 1),))
         assert client(free).send(HttpRequest(f"http://127.0.0.1:{server.port}/")).status == 200
 
 
 def test_listeners_are_read_from_the_addresses_of_the_sockets() -> None:
     endpoints = Endpoints.of("::1", 4505)
-    assert Listener.of(endpoints.enrol) == Listener("::1", 4507)
-    assert Listener.of(Endpoints.of("0.0.0.0").control).host == "0.0.0.0"
+    assert ListenAddress.of(endpoints.enrol) == ListenAddress("::1", 4507)
+    assert ListenAddress.of(Endpoints.of("0.0.0.0").control).host == "0.0.0.0"
 
 
 def test_redirect_to_an_own_listener_is_refused() -> None:
     with hostile(page(b"")) as api, hostile(redirect(api.url)) as server:
-        rules = AddressRules((Listener("0.0.0.0", api.port),))
+        rules = AddressRules((ListenAddress("0.0.0.0", api.port),))
         with pytest.raises(AddressRefusedError):
             client(rules).send(HttpRequest(server.url))
         assert api.requests == []
@@ -377,8 +261,8 @@ def test_own_address_of_an_interface_is_a_listener() -> None:
             pytest.skip("this host has no route to anywhere")
         own = probe.getsockname()[0]
     with pytest.raises(AddressRefusedError, match="this master itself"):
-        AddressRules((Listener("0.0.0.0", 4506),)).check(own, 4506)
-    AddressRules((Listener("0.0.0.0", 4506),)).check("192.0.2.1", 4506)
+        AddressRules((ListenAddress("0.0.0.0", 4506),)).check(own, 4506)
+    AddressRules((ListenAddress("0.0.0.0", 4506),)).check("192.0.2.1", 4506)
 
 
 def _answering(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> list[str]:
@@ -405,7 +289,7 @@ def test_checked_address_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch
             client().send(HttpRequest(url))
 
 
-def test_redirect_to_the_same_name_is_checked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_redirect_to_the_same_name_is_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with hostile(redirect("/next")) as server:
         _answering(monkeypatch, [["127.0.0.1"], ["169.254.169.254"]])
         with pytest.raises(AddressRefusedError):
@@ -560,7 +444,7 @@ def test_redirect_from_https_to_http_is_refused_with_credentials(certificate: Ce
 def test_silent_tls_server_ends_with_the_total_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         url = f"https://127.0.0.1:{sock.getsockname()[1]}/"
-        with pytest.raises(HttpLimitError, match="not over within"):
+        with pytest.raises(HttpLimitError, match="not complete within"):
             client(seconds=0.3).send(HttpRequest(url))
 
 
@@ -582,8 +466,8 @@ def test_file_is_saved_with_its_hash(tmp_path: Path) -> None:
     [
         (page(b"other"), "the content has SHA-256"),
         (page(b"no", status="404 Not Found"), "answered 404"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "broke off"),
-        (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(200_000), "allowed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", "ended early"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(200_000), "limit of"),
     ],
 )
 def test_file_that_was_there_stays_when_the_new_one_fails(

@@ -76,7 +76,7 @@ def test_a_stream_that_is_left_early_disturbs_no_later_request(tmp_path: Path) -
     assert served(tmp_path, use) == (1, [0, 1, 2])
 
 
-def test_a_stream_whose_end_has_come_is_left_without_a_word(
+def test_ended_stream_is_left_without_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
@@ -113,7 +113,7 @@ def test_a_request_inside_a_stream_has_a_connection_of_its_own(tmp_path: Path) -
     assert served(tmp_path, use) == [(0, 2), (1, 2), (2, 2)]
 
 
-def test_a_master_that_was_started_anew_is_connected_to_anew(tmp_path: Path) -> None:
+def test_link_reconnects_to_a_restarted_master(tmp_path: Path) -> None:
     assert served(tmp_path, lambda client, path: client.request(jobs.LIST), starts=2) == 2
 
 

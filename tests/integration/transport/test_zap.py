@@ -64,7 +64,9 @@ async def test_connections_outlive_the_socket_that_let_them_in(network: Network)
 
 
 @pytest.mark.parametrize("name", ["control", "bulk"])
-async def test_a_stranger_is_refused_after_each_renewal(network: Network, name: str) -> None:
+async def test_unauthenticated_peer_is_refused_after_each_renewal(
+    network: Network, name: str
+) -> None:
     async with a_master() as master:
         for _ in range(3):
             before = Renewing.made.renewals
@@ -87,7 +89,7 @@ async def test_a_stranger_is_refused_after_each_renewal(network: Network, name: 
         assert master.messages == []
 
 
-async def test_without_a_new_socket_the_old_one_goes_on(
+async def test_old_socket_stays_in_use_without_a_new_one(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[Any] = []

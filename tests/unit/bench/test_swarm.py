@@ -20,6 +20,7 @@ from catena.core.job import (
     ChunkManifest,
     JobSpec,
 )
+from catena.core.payloads import of_chain
 from catena.master.chains import returned
 from catena.transport import messages as m
 
@@ -63,7 +64,7 @@ def test_a_ping_and_a_plain_command_are_answered_at_once_and_others_after_their_
 
 def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
     one = minion()
-    _, first = one.ordered(JobSpec(JID, START, chain=over_a_reboot(7)), 1.0)
+    _, first = one.ordered(JobSpec(JID, START, payload=of_chain(over_a_reboot(7))), 1.0)
     found = returned.read(first.ret)[7]
     assert (set(found.outcomes), found.chunks) == ({10, 11}, {1})
     assert one.reboots_after == JID
@@ -79,9 +80,11 @@ def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
 
 def test_a_second_chain_starts_when_the_first_has_gone_on_behind_its_reboot() -> None:
     one = minion()
-    one.ordered(JobSpec("1", START, chain=over_a_reboot(7)), 1.0)
+    one.ordered(JobSpec("1", START, payload=of_chain(over_a_reboot(7))), 1.0)
     # Between a reboot that was asked for and the boot, and between the boot and the resume.
-    assert one.ordered(JobSpec("2", START, chain=over_a_reboot(8)), 1.0) == [m.JobReceived("2", 0)]
+    assert one.ordered(JobSpec("2", START, payload=of_chain(over_a_reboot(8))), 1.0) == [
+        m.JobReceived("2", 0)
+    ]
     _, early = one.ordered(JobSpec("3", RESUME), 2.0)
     assert set(early.ret.value) == {"not_resumed"}
     one.boot()
@@ -96,7 +99,7 @@ def test_a_second_chain_starts_when_the_first_has_gone_on_behind_its_reboot() ->
 
 def test_a_job_of_a_chain_runs_once() -> None:
     one = minion()
-    start = JobSpec("1", START, chain=over_a_reboot(7))
+    start = JobSpec("1", START, payload=of_chain(over_a_reboot(7)))
     assert len(one.ordered(start, 1.0)) == 2
     one.boot()
     assert one.ordered(start, 2.0) == [m.JobReceived("1", 0)]

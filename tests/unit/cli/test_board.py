@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from catena.cli.output import board as boards
-from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, ChainBoard, JobBoard, Line
+from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, BoardLine, ChainBoard, JobBoard
 from catena.cli.output.fetching import fetching
 from catena.cli.output.screen import _cells
 from catena.cli.output.tags import parts, spoken
 from catena.client.follow import JobFollower
+from catena.client.replies.chains import (
+    ActionView,
+    ChainEventItem,
+    ChainOutputItem,
+    ChainView,
+    MinionView,
+)
+from catena.core.frozen import replace
+from tests.unit.cli.views import chain_view
 
 STAMP = "2026-03-01T12:00:00.000000"
 
 
-def action(number: int, status: str, **more: Any) -> dict[str, Any]:
-    words = {"reason": "", "comment": "", "waits": "", "started": 0.0}
-    return {"action_id": number, "title": f"Run {number}", "status": status, **words, **more}
+def action(number: int, status: str, **more: Any) -> ActionView:
+    one = ActionView(number, 0, "cmd", f"Run {number}", "", status, "", "", "", {}, 0, 0, 0, 1)
+    return replace(one, **more)
 
 
-def chain(**minions: list[dict[str, Any]]) -> ChainBoard:
+def view(minions: Mapping[str, list[ActionView]], **more: Any) -> ChainView:
+    rows = tuple(MinionView(name, "", "", tuple(some)) for name, some in minions.items())
+    return replace(chain_view(), label="a\x1b", state="running", minions=rows, **more)
+
+
+def chain(**minions: list[ActionView]) -> ChainBoard:
     board = ChainBoard()
-    rows = [{"minion": name, "actions": some} for name, some in minions.items()]
-    board.feed({"type": "chain", "id": 7, "label": "a\x1b", "state": "running", "minions": rows})
+    board.feed(view(minions))
     return board
 
 
 def event(board: ChainBoard, number: int, status: str, **more: Any) -> None:
     data = {"action": number, "minion": "m", "status": status, **more}
-    board.feed({"type": "event", "tag": "x", "data": data, "stamp": STAMP})
+    board.feed(ChainEventItem("x", data, STAMP))
 
 
 def test_failed_minions_come_first_and_what_has_no_room_is_counted() -> None:
@@ -59,8 +73,7 @@ def test_event_moves_its_action_and_a_later_look_says_why_it_failed() -> None:
     assert board.board(1, 3).failures == ["m: Run 1: retcode 1"]
     tag = "file_|-the conf_|-/etc/x_|-managed"
     failed = action(1, "Failed", comment=f"{tag}: no\nsuch file")
-    row = {"minion": "m", "actions": [failed, action(2, "Queued")]}
-    board.feed({"type": "chain", "id": 7, "label": "a", "state": "failed", "minions": [row]})
+    board.feed(replace(view({"m": [failed, action(2, "Queued")]}), state="failed"))
     assert board.board(1, 3).failures == ["m: Run 1: the conf (file.managed): no such file"]
     assert board.has_ended
 
@@ -82,9 +95,7 @@ def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_waiting_minion_waits_since_its_last_action_or_the_start_of_the_chain() -> None:
     board = ChainBoard()
     later = [action(2, "Completed", ended=50.0), action(3, "Queued", ended=0.0)]
-    rows = [{"minion": "a", "actions": [action(1, "Queued")]}, {"minion": "b", "actions": later}]
-    view = {"type": "chain", "id": 7, "label": "x", "state": "running", "due": 40.0}
-    board.feed({**view, "minions": rows})
+    board.feed(view({"a": [action(1, "Queued")], "b": later}, due=40.0))
     lines = board.board(9, 0).lines
     assert [(one.minion, one.since) for one in lines] == [("a", 40.0), ("b", 50.0)]
 
@@ -94,7 +105,7 @@ def test_waiting_minion_waits_since_its_last_action_or_the_start_of_the_chain() 
     [(WAITING, 10.0, "5s"), (ACTIVE, 10.0, "5s"), (WAITING, 20.0, ""), (DONE, 10.0, "")],
 )
 def test_times_tick_while_a_minion_waits_or_works(kind: str, since: float, shown: str) -> None:
-    cells = _cells(Line("a", kind, 0, 1, "", since), True, 15.0)
+    cells = _cells(BoardLine("a", kind, 0, 1, "", since), True, 15.0)
     assert cells[3].plain == shown
 
 
@@ -155,3 +166,12 @@ def test_tags_of_states_become_id_and_function() -> None:
     assert spoken("no tag: a_|-b") == "no tag: a_|-b"
     assert parts(tag) == ("a b", "file.managed")
     assert parts("else") == ("else", "")
+
+
+def test_board_shows_the_last_line_that_a_running_action_printed() -> None:
+    board = chain(m=[action(1, "Picked Up"), action(2, "Queued")])
+    board.feed(ChainOutputItem("m", "stdout", "a\nb\x1b\n\n", 0))
+    assert board.board(1, 0).lines[0].text == "Run 1: b\\x1b"
+    event(board, 1, "Completed")
+    event(board, 2, "Picked Up")
+    assert board.board(1, 0).lines[0].text == "Run 2"

@@ -9,25 +9,32 @@ import pytest
 
 from catena.cli import chain as commands
 from catena.cli.commands import run
-from catena.cli.output.chains import chain_text
+from catena.cli.output.chains import chain_text, event_lines, listing
+from catena.client.replies.chains import (
+    ActionView,
+    ChainEventItem,
+    ChainItem,
+    ChainLine,
+    ChainOutputItem,
+    ChainViewItem,
+    MinionView,
+    PauseView,
+)
 from catena.client.requests.contract import AnyAsk
+from catena.core.frozen import replace
+from tests.unit.cli.views import chain_view
 
-ACTION: dict[str, Any] = {
-    "action_id": 1, "sort_order": 0, "title": "Run script a.sh", "status": "Completed",
-    "state": "DONE", "reason": "", "comment": "", "summary": "", "changes": {}, "started": 0.0,
-    "ended": 0.0, "waits": "", "until": 0.0,
-}  # fmt: skip
-VIEW: dict[str, Any] = {
-    "id": 7, "label": "patch", "state": "draft", "reason": "", "user": "anna", "due": 0.0,
-    "ended": 0.0, "epoch": 1, "jids": [], "minions": [],
-}  # fmt: skip
+ACTION = ActionView(
+    1, 0, "cmd", "Run script a.sh", "DONE", "Completed", "", "", "", {}, 0, 0, 0, 1
+)
+VIEW = chain_view()
 
 
 def shown(changes: Any, full: bool = False, **action: Any) -> list[str]:
     """Return the lines about the output of an action with these changes."""
-    one = {**ACTION, "changes": changes, **action}
-    minion = {"minion": "web1", "status": "Completed", "note": "1 of 1 done", "actions": [one]}
-    text = chain_text({**VIEW, "minions": [minion]}, False, full)
+    one = replace(ACTION, changes=changes, **action)
+    minion = MinionView("web1", "Completed", "1 of 1 done", (one,))
+    text = chain_text(replace(VIEW, minions=(minion,)), False, full)
     return [line.strip() for line in text.splitlines()[5:]]
 
 
@@ -39,7 +46,7 @@ def test_last_lines_of_a_script_are_shown() -> None:
     lines = "".join(f"line {n}\n" for n in range(8))
     found = shown(script(stdout=lines, stderr="oh\x1b[31m", retcode=0))
     assert found == [
-        "stdout: 3 more lines, shown by --full",
+        "stdout: 3 more lines; show them with --full",
         *(f"| line {n}" for n in range(3, 8)),
         "| oh\\x1b[31m",
     ]
@@ -59,13 +66,73 @@ def test_changes_without_output_add_no_line(changes: Any) -> None:
     assert shown(changes, full=True) == []
 
 
+PAUSE = PauseView("", "joe", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "state"),
+    [
+        ([], "running"),
+        ([PAUSE], "running, paused"),
+        ([replace(PAUSE, minion="web1")], "running, paused on web1"),
+        (
+            [replace(PAUSE, minion=f"web{n}") for n in (1, 2, 3)],
+            "running, paused on web1 and 2 more",
+        ),
+    ],
+)
+def test_list_tells_where_a_chain_is_paused(pauses: list[PauseView], state: str) -> None:
+    line = ChainLine(7, "patch", "anna", "running", "", 0, 0, 1, 1, {}, False, tuple(pauses))
+    assert f" {state} " in listing([line])
+
+
+def test_show_tells_who_paused_a_chain() -> None:
+    paused = replace(VIEW, state="running", paused=(replace(PAUSE, minion="web1"),))
+    text = chain_text(paused, False)
+    assert text.startswith("Chain 7 patch: running, paused on web1\n")
+    assert "  paused on web1 by joe since " in text
+
+
+@pytest.mark.parametrize("event", ["paused", "continued"])
+def test_watch_tells_of_pauses(event: str) -> None:
+    data = {"chain": 7, "label": "patch", "event": event, "reason": "on web1", "by": "joe"}
+    item = ChainEventItem(f"catena/chain/7/{event}", data, "2026-03-01T12:00:00+00:00")
+    (line,) = event_lines(VIEW, item, False)
+    assert line.endswith(f"  chain 7 patch: {event} on web1 by joe")
+
+
 class Master:
     """Answers chain.watch with a draft, then with the chain as it ended."""
 
-    def stream(self, ask: AnyAsk, record: Any) -> Iterator[dict[str, Any]]:
+    def follow(self, ask: AnyAsk, record: Any) -> Iterator[ChainViewItem]:
         assert ask.name == "chain.watch"
-        yield {"type": "chain", **VIEW}
-        yield {"type": "chain", **VIEW, "state": "done"}
+        draft = ChainViewItem(**vars(VIEW))
+        yield draft
+        yield replace(draft, state="done")
+
+
+class RunningMaster:
+    """Answers chain.watch with a chain whose command prints two lines."""
+
+    def follow(self, ask: AnyAsk, record: Any) -> Iterator[ChainItem]:
+        view = ChainViewItem(**vars(VIEW))
+        yield replace(view, state="running")
+        for text in ("one\ntw", "o"):
+            yield ChainOutputItem("web1", "stdout", text, 0)
+        data = {"chain": 7, "minion": "web1", "action": 1, "status": "Completed", "event": "x"}
+        tag = "catena/chain/7/action/1/succeed"
+        yield ChainEventItem(tag, data, "2026-03-01T12:00:00+00:00")
+        yield replace(view, state="done")
+
+
+def test_watch_prints_the_output_of_running_commands_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(commands, "connect", lambda ctx: RunningMaster())
+    assert run(["chain", "watch", "patch"]) == 0
+    said = capsys.readouterr()
+    assert said.err.splitlines() == ["web1: one", "web1: two"]
+    assert "web1: one" not in said.out
 
 
 def test_watch_of_a_draft_says_so_and_ends(
@@ -74,5 +141,5 @@ def test_watch_of_a_draft_says_so_and_ends(
     monkeypatch.setattr(commands, "connect", lambda ctx: Master())
     assert run(["chain", "watch", "patch"]) == 2
     said = capsys.readouterr().err
-    assert "chain 7 patch is a draft" in said and "catena chain schedule 7; --wait" in said
+    assert "chain 7 patch is a draft" in said and "catena chain schedule 7; use --wait" in said
     assert run(["chain", "watch", "patch", "--wait"]) == 0

@@ -45,7 +45,7 @@ def test_what_is_not_there_is_named_and_no_fault(
         ("master", "nodegroups: {a: 'G@os:x and'}", "nodegroups: a: malformed compound target"),
         ("master", "reactor: [{a: b, c: d}]", "reactor: each item is one `glob: files`"),
         ("minion", "id: ../x", "id: '../x' is not a minion id"),
-        ("minion", "master: master.example.org", "master: master.example.org is the example's"),
+        ("minion", "master: master.example.org", "master: master.example.org is an example name"),
         ("minion", "master: <address>", "master: '<address>' is a placeholder"),
         ("minion", "enrol_token: CHANGE_ME", "enrol_token: 'CHANGE_ME' is a placeholder"),
         ("master", "database: '{{ db }}'", "database: '{{ db }}' is a placeholder"),
@@ -68,4 +68,4 @@ def test_a_minion_without_a_file_does_not_start(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["-c", str(tmp_path), "minion"]) == 2
-    assert "there is no such file; it says at least which `master:`" in capsys.readouterr().err
+    assert "there is no such file; it must at least set `master:`" in capsys.readouterr().err

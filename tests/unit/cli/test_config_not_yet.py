@@ -26,7 +26,7 @@ from catena.core.errors import ConfigError
 def test_file_servers_that_are_not_built_in_are_refused_by_the_master(
     key: str, value: object
 ) -> None:
-    with pytest.raises(ConfigError, match=f"{key}: files come from folders alone"):
+    with pytest.raises(ConfigError, match=f"{key}: files come from local folders"):
         load(MasterSettings, {key: value}, SALT_KEYS)
     if key in MINION_KEYS:
         load(MinionSettings, {key: value}, MINION_KEYS)

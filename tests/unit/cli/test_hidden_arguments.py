@@ -67,7 +67,7 @@ def test_a_source_that_is_no_mapping_is_refused(tmp_path: Path, text: str, why: 
     [
         ("password", "KEY=VARIABLE"),
         ("=X", "KEY=VARIABLE"),
-        ("password=NOT_THERE_AT_ALL", "no NOT_THERE_AT_ALL"),
+        ("password=NOT_THERE_AT_ALL", "NOT_THERE_AT_ALL is not set"),
     ],
 )
 def test_a_variable_that_is_missing_is_named(pair: str, why: str) -> None:

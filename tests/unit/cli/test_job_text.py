@@ -3,26 +3,31 @@ from __future__ import annotations
 from typing import Any
 
 from catena.cli.output.jobs import job_text
+from catena.client.replies.jobs import JobDetail, JobOutcome, JobStep
+from catena.core.frozen import replace
+from catena.core.job import JobReturn
 
 
-def view(**minions: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "jid": "20261121153811000000",
-        "fun": "cmd.run",
-        "args": ["id"],
-        "kwargs": {"runas": "joe"},
-        "target": "web*",
-        "tgt_type": "glob",
-        "user": "root",
-        "issued": 1.0,
-        "ended": None,
-        "minions": minions,
-    }
+def view(**minions: JobOutcome) -> JobDetail:
+    return JobDetail(
+        jid="20261121153811000000",
+        fun="cmd.run",
+        args=("id",),
+        kwargs={"runas": "joe"},
+        target="web*",
+        tgt_type="glob",
+        user="root",
+        metadata={},
+        issued=1.0,
+        not_after=2.0,
+        ended=None,
+        minions=minions,
+    )
 
 
-def ret(**changes: Any) -> dict[str, Any]:
-    found = {"success": True, "retcode": 0, "value": "ok", "out": "", "duration_seconds": 0.25}
-    return {"state": "done", "ret": {**found, **changes}, "late": False}
+def ret(**changes: Any) -> JobOutcome:
+    found = JobReturn("1", "cmd.run", (), True, 0, "ok", 1.0, 0.25)
+    return JobOutcome("done", ret=replace(found, **changes), late=False)
 
 
 def test_a_job_says_what_was_asked_of_whom() -> None:
@@ -39,9 +44,9 @@ def test_a_failure_is_told_from_a_success() -> None:
 
 
 def test_a_minion_without_an_answer_shows_where_it_stands() -> None:
-    waiting = {"state": "queued", "detail": "behind 1", "steps": [{"when": 1.0}]}
+    waiting = JobOutcome("queued", "behind 1", steps=(JobStep(1, "queued", {}, 1.0),))
     assert "a: queued: behind 1, 1 steps, the last at " in job_text(view(a=waiting), False)
 
 
 def test_what_a_host_says_can_not_steer_the_terminal() -> None:
-    assert "\x1b" not in job_text(view(a={"state": "queued", "detail": "\x1b[2J"}), False)
+    assert "\x1b" not in job_text(view(a=JobOutcome("queued", "\x1b[2J")), False)

@@ -45,7 +45,7 @@ def test_first_line_counts_the_hosts_that_are_done() -> None:
     for number in range(22):
         live.say(f"web{number}", "run")
     last = stream.getvalue().rpartition("\x1b[J")[2].splitlines()
-    assert last[0] == "0 of 30 hosts done, 0:00, 2 more at work than shown"
+    assert last[0] == "0 of 30 hosts done, 0:00, 2 more in progress"
     assert (len(last), last[-1]) == (21, "web21: run")
     for number in range(5):
         live.end(f"web{number}")

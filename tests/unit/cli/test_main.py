@@ -84,7 +84,7 @@ def test_output_that_can_not_be_written_is_a_failure(target: str, code: int) -> 
     with Path(target).open("w") as out:
         done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == code
-    assert ("can't be written" in done.stderr) is bool(code)
+    assert ("cannot be written" in done.stderr) is bool(code)
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:

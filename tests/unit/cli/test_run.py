@@ -5,6 +5,7 @@ from typing import Any, Iterator
 import pytest
 
 from catena.cli.commands import run
+from catena.client.replies.keys import KeyLine
 from catena.client.requests.contract import AnyAsk
 from catena.core.errors import NotFoundError
 
@@ -13,9 +14,12 @@ class Refusing:
     """A master that accepts nobody and knows some keys."""
 
     def __init__(self, **keys: list[str]) -> None:
-        self._keys = {state: [{"id": name} for name in names] for state, names in keys.items()}
+        self._keys = {
+            state: [KeyLine(name, "", "", 0.0, "", "") for name in names]
+            for state, names in keys.items()
+        }
 
-    def request(self, ask: AnyAsk, record: Any = None) -> Any:
+    def ask(self, ask: AnyAsk, record: Any = None) -> Any:
         assert ask.name == "key.list"
         return self._keys
 

@@ -12,10 +12,10 @@ import pytest
 
 from catena.cli.ssh_hosts import Hosts
 from catena.cli.ssh_tasks import Task
-from catena.cli.ssh_workers import HostError, Workers
+from catena.cli.ssh_workers import HostError, HostWorkers
 from catena.cli.watch import JobPrinter
 from catena.core.errors import CatenaError, LimitError, UnreachableError
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 
 
 def _answer(value: Any) -> Mapping[str, Any]:
@@ -31,7 +31,7 @@ def _raises(error: Exception) -> Callable[[Any], Any]:
 
 def _ran(tasks: list[Task], count: int = 2) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     said: list[tuple[str, str]] = []
-    with Workers(tasks, count) as workers:
+    with HostWorkers(tasks, count) as workers:
         found = {task.host: result for task, result in workers.run(lambda *a: said.append(a))}
     return found, said
 
@@ -52,8 +52,8 @@ def test_values_come_as_they_are_and_so_does_what_a_host_is_doing() -> None:
     value = {80: (1, b"\xff"), "day": date(2026, 1, 2), "none": None}
 
     def work(watch: Any) -> Mapping[str, Any]:
-        watch(Phase.connect, "10.0.0.1")
-        watch(Phase.run, "")
+        watch(PushPhase.connect, "10.0.0.1")
+        watch(PushPhase.run, "")
         return _answer(value)
 
     found, said = _ran([Task("h1", work), Task("h2", lambda watch: None)])
@@ -62,7 +62,7 @@ def test_values_come_as_they_are_and_so_does_what_a_host_is_doing() -> None:
 
 
 def test_errors_keep_their_text_code_and_whether_the_host_was_reached() -> None:
-    away = SshError("h1", Phase.connect, "refused", waits=True)
+    away = SshError("h1", PushPhase.connect, "refused", waits=True)
     tasks = [
         Task("h1", _raises(away)),
         Task("h2", _raises(LimitError("too much"))),
@@ -98,7 +98,7 @@ def test_another_process_takes_the_place_of_a_dead_one() -> None:
 
 
 def test_processes_end_with_the_workers() -> None:
-    workers = Workers([Task("h1", lambda watch: _answer(1))], 3)
+    workers = HostWorkers([Task("h1", lambda watch: _answer(1))], 3)
     with workers:
         pass
     for pid in workers._pids:

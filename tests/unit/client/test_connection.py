@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from catena.client import repeat
+from catena.client.aio import AsyncMasterClient
 from catena.client.connection import MasterClient
+from catena.client.replies.jobs import JobNewItem
 from catena.client.requests import events, jobs, keys
 from catena.client.requests.events import EventSend
 from catena.client.requests.jobs import RunJob
@@ -21,6 +23,7 @@ from catena.core.errors import NotFoundError, PeerError, UnreachableError, Usage
 from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.framing import FrameReader, frame
+from catena.transport.local import LostAnswerError
 from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
 
 #: What the server does with one request: messages to answer with; None hangs up.
@@ -96,7 +99,7 @@ def test_lost_answer_is_asked_for_and_the_request_sent_again(tmp_path: Path, tak
     assert first == second
     assert (first.key, question.params) == ("k/event.send/0", {"key": "k/event.send/0"})
     said = "was carried out" if taken else "had no effect; sending it again"
-    assert "hung up" in told[0] and told[1] == f"event.send {said}"
+    assert "closed the connection" in told[0] and told[1] == f"event.send {said}"
 
 
 def test_each_request_of_a_client_has_a_key_of_its_own(tmp_path: Path) -> None:
@@ -126,9 +129,49 @@ def test_stream_that_breaks_behind_its_first_item_is_not_sent_again(tmp_path: Pa
     assert (len(server.got), told) == (1, [])
 
 
+JOB_ITEM = {"type": "new", "jid": "1", "minions": [], "missing": []}
+
+
+async def test_async_client_sends_a_followed_job_again_when_its_first_item_is_lost(
+    tmp_path: Path,
+) -> None:
+    end = [ClientItem(JOB_ITEM), ClientReply({"jid": "1", "states": {}})]
+    answers = (hangs_up, says({"taken": True}), lambda request: end)
+    with served(tmp_path, *answers) as (server, _, told):
+        client = AsyncMasterClient(tmp_path / "s", 5.0, key="k", tell=told.append)
+        items = [item async for item in client.follow(jobs.RUN, RunJob("*", "test.ping"))]
+    assert [item.jid for item in items if isinstance(item, JobNewItem)] == ["1"]
+    assert server.got[0] == server.got[2]
+    assert server.got[1].verb == "request.find"
+    assert told[1] == "job.run was carried out"
+
+
+async def test_async_stream_that_breaks_after_its_first_item_is_not_sent_again(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path, lambda request: [ClientItem(JOB_ITEM)]) as (server, _, told):
+        client = AsyncMasterClient(tmp_path / "s", 5.0, key="k", tell=told.append)
+        stream = client.follow(jobs.RUN, RunJob("*", "test.ping"))
+        assert isinstance(await anext(stream), JobNewItem)
+        with pytest.raises(LostAnswerError):
+            await anext(stream)
+    assert (len(server.got), told) == (1, [])
+
+
+async def test_async_client_sends_a_stream_to_an_older_master_without_a_key(
+    tmp_path: Path,
+) -> None:
+    refusal = fails(PeerError("ClientRequest: unknown field 'key'"))
+    end = [ClientItem(JOB_ITEM), ClientReply({"jid": "1", "states": {}})]
+    with served(tmp_path, refusal, lambda request: end) as (server, _, told):
+        client = AsyncMasterClient(tmp_path / "s", 5.0, key="k", tell=told.append)
+        items = [item async for item in client.follow(jobs.RUN, RunJob("*", "test.ping"))]
+    assert len(items) == 1 and [each.key for each in server.got] == ["k.1/job.run/0", ""]
+
+
 def test_question_that_changes_nothing_is_not_repeated(tmp_path: Path) -> None:
     with served(tmp_path, hangs_up) as (server, client, told):
-        with pytest.raises(UnreachableError, match="hung up"):
+        with pytest.raises(UnreachableError, match="closed the connection"):
             client.request(keys.LIST, KeyList())
     assert (len(server.got), told) == (1, [])
 
@@ -160,7 +203,7 @@ def test_client_gives_up_and_names_the_key(
             server.end()
 
         client._tell = close_first  # the question finds nobody
-        with pytest.raises(UnreachableError, match="--request-key k it is carried out once"):
+        with pytest.raises(UnreachableError, match="--request-key k, it takes effect only once"):
             client.request(events.SEND, EventSend("a/b"))
 
 

@@ -53,6 +53,15 @@ def test_an_absent_minion_is_not_waited_for_and_counts_as_not_reached() -> None:
     assert "not connected" in done.open()["b"]
 
 
+def test_paused_delivery_is_not_waited_for_and_counts_as_not_reached() -> None:
+    done = follower(
+        {"type": "return", "minion": "a", "ret": ret()}, delivery("b", "paused", "paused by joe")
+    )
+    assert done.finished
+    assert done.exit_code() == 3
+    assert done.open()["b"] == "not sent: paused by joe"
+
+
 def test_a_minion_that_left_with_the_job_is_waited_for() -> None:
     done = {"type": "return", "minion": "a", "ret": ret()}
     assert not follower(done, delivery("b", "running"), away("b")).finished

@@ -43,7 +43,7 @@ def test_reply_that_lacks_a_field_names_it() -> None:
 def test_item_is_of_the_type_that_it_names() -> None:
     item = item_of(chains.WATCH, {"type": "event", "tag": "t", "data": {}, "stamp": "s"})
     assert item == ChainEventItem("t", {}, "s")
-    with pytest.raises(RecordError, match="none of chain, event"):
+    with pytest.raises(RecordError, match="none of the types chain, event"):
         item_of(chains.WATCH, {"type": "other"})
     stored = {"seq": 1, "tag": "t", "data": {}, "stamp": "s", "source": ""}
     assert item_of(events.WATCH, stored) == Event(1, "t", {}, "s")

@@ -14,7 +14,7 @@ import pytest
 
 from catena.core import failpoints
 from catena.core.errors import UsageError
-from catena.core.failpoint_rules import FAILPOINTS, Failpoints, Rule, parse
+from catena.core.failpoint_rules import FAILPOINTS, FailpointRule, Failpoints, parse
 
 ROOT = Path(__file__).parents[3]
 _HIT = re.compile(r'failpoints\.hit\(\s*"([^"]*)"\s*\)')
@@ -57,8 +57,9 @@ def test_an_armed_place_fails_as_asked_and_only_then(monkeypatch: pytest.MonkeyP
 def test_hits_are_counted_over_processes(tmp_path: Path) -> None:
     log = tmp_path / "hits"
     code = (
-        "from catena.core.failpoint_rules import Failpoints, Rule\n"
-        f"Failpoints({{'file.write': Rule('kill', 0, 2)}}, {str(log)!r}).hit('file.write')\n"
+        "from catena.core.failpoint_rules import Failpoints, FailpointRule\n"
+        f"rules = {{'file.write': FailpointRule('kill', 0, 2)}}\n"
+        f"Failpoints(rules, {str(log)!r}).hit('file.write')\n"
     )
     codes = [subprocess.run([sys.executable, "-c", code], check=False).returncode for _ in "123"]
     assert codes == [0, -9, 0]
@@ -66,7 +67,7 @@ def test_hits_are_counted_over_processes(tmp_path: Path) -> None:
 
 
 def test_other_places_are_not_counted(tmp_path: Path) -> None:
-    points = Failpoints({"file.write": Rule("sleep", 0, 1)}, str(tmp_path / "hits"))
+    points = Failpoints({"file.write": FailpointRule("sleep", 0, 1)}, str(tmp_path / "hits"))
     points.hit("file.rename")
     assert not (tmp_path / "hits").exists()
 

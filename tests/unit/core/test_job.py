@@ -6,7 +6,7 @@ from catena.client.requests.jobs import RunJob
 from catena.core.frozen import fields
 from catena.core.job import FunctionCall, JobSpec
 from catena.core.records import encode
-from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.reaction import Reaction, ReactionKind
 
 CALL = FunctionCall("cmd.run", ("true", 1), {"a": 2}, "web*", "list", {"why": "test"})
 
@@ -16,7 +16,7 @@ CALL = FunctionCall("cmd.run", ("true", 1), {"a": 2}, "web*", "list", {"why": "t
     [
         RunJob(**CALL.fields()),
         JobSpec(jid="1", **CALL.fields()),
-        Reaction(id="x", kind=Kind.local, **CALL.fields()),
+        Reaction(id="x", kind=ReactionKind.local, **CALL.fields()),
     ],
     ids=lambda record: type(record).__name__,
 )
@@ -31,3 +31,17 @@ def test_records_that_travel_keep_the_fields_of_a_call_flat(kind: type) -> None:
 
 def test_fields_of_a_call_are_all_of_its_fields() -> None:
     assert encode(CALL) == encode(CALL.fields())
+
+
+def test_job_that_is_asked_here_has_the_arguments_that_a_master_would_send() -> None:
+    call = FunctionCall("cmd.run", (2**70, ("a",)), {"at": (1, 2)})
+    spec = JobSpec.asked_here("7", call, "alice", 1.5, output_limit=9)
+    assert spec == JobSpec(
+        "7",
+        "cmd.run",
+        (str(2**70), ["a"]),
+        {"at": [1, 2]},
+        user="alice",
+        issued=1.5,
+        output_limit=9,
+    )

@@ -7,22 +7,24 @@ import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from catena.core.import_stubs import StandIn, standing_in
 from catena.core.logs import logger
 from catena.core.patterns import lazy_pattern
+from catena.minion.link import damages
+from catena.runtime import damage
 
 #: A module of the standard library that nothing else here needs.
 UNUSED = "stringprep"
 
 
-def _said(text: str) -> list[str]:
+def _said(text: str, *arguments: Path) -> list[str]:
     code = textwrap.dedent(text)
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    words = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     return (done.stdout + done.stderr).split()
 
 
@@ -79,3 +81,101 @@ def test_it_is_loaded_at_once_for_who_takes_names_from_it() -> None:
 def test_a_module_that_is_there_is_left_in_its_place() -> None:
     with standing_in(StandIn("re")):
         assert sys.modules["re"] is re
+
+
+#: What an agent has no use for before its first job, its first damaged file or its first output.
+NOT_IDLE = {
+    "catena.core.dry_run",
+    "catena.core.fsm",
+    "catena.core.redact",
+    "catena.core.run_ref",
+    "catena.minion.jobs.decide",
+    "catena.minion.jobs.lifecycle",
+    "catena.minion.jobs.open_jobs",
+    "catena.minion.jobs.outcomes",
+    "catena.minion.jobs.record",
+    "catena.minion.jobs.starter",
+    "catena.minion.jobs.supervisor",
+    "catena.minion.link.output",
+    "catena.runtime.chain_store",
+    "catena.runtime.custom_code",
+    "catena.runtime.damage",
+    "catena.runtime.output_tap",
+    "asyncio",
+    "contextvars",
+    "logging",
+    "pickle",
+    "platform",
+    "random",
+    "yaml",
+}
+#: An agent with a connection, as the daemon has it, whose master answers nothing but the Hello.
+IDLE_AGENT = """
+    import os, sys
+    from pathlib import Path
+    import catena.minion.daemon
+    from catena.core import frozen
+    from catena.core.clock import SystemClock
+    from catena.core.config.minion import MinionSettings
+    from catena.core.job import JobSpec
+    from catena.minion.agent import Agent, Ports
+    from catena.minion.jobs.follow_up import Commands
+    from catena.minion.log import Log
+    from catena.minion.start.blob import StartData
+    from catena.transport.messages import Welcome
+
+    class NoProcesses:
+        def __getattr__(self, name):
+            return lambda *_: None
+
+    def no_link(now):
+        raise OSError("nobody is there")
+
+    folder = Path(sys.argv[1])
+    (folder / "boot").write_text("boot")
+    settings = frozen.replace(
+        MinionSettings(), cache_dir=str(folder / "cache"), pki_dir=str(folder / "pki"),
+        boot_id_file=str(folder / "boot"),
+    )
+    clock = SystemClock()
+    log = Log.open(os.devnull, "error", clock)
+    ports = Ports(no_link, lambda *_: NoProcesses(), Commands(), lambda: None)
+    agent = Agent(StartData(settings, "web1", "m" * 32, str(folder)), clock, log, ports)
+    agent.recover()
+    agent.on_welcome(Welcome("1", 15), 0.0)
+    agent.service(clock.monotonic())
+    agent.next_due(clock.monotonic())
+"""
+
+
+def test_idle_agent_imports_nothing_that_only_jobs_damage_or_output_need(tmp_path: Path) -> None:
+    loaded = _said(IDLE_AGENT + "    print(*sys.modules)\n", tmp_path)
+    assert NOT_IDLE.intersection(loaded) == set()
+
+
+def test_agent_imports_what_handles_jobs_for_its_first_order(tmp_path: Path) -> None:
+    order = """
+    agent.runner.order(JobSpec("20260101000000000001", "cmd.run", ("true",)))
+    print(*sys.modules)
+    """
+    loaded = _said(IDLE_AGENT + order, tmp_path)
+    assert "catena.minion.jobs.open_jobs" in loaded
+
+
+def test_folder_of_damaged_files_has_one_name() -> None:
+    assert damages.FOLDER == damage.FOLDER
+
+
+def test_zeromq_still_has_what_it_is_imported_without() -> None:
+    said = _said("""
+        import sys
+        from catena.transport.zeromq import zmq
+        socket = zmq.Context().socket(zmq.PAIR)
+        print("random" in sys.modules, "pickle" in sys.modules)
+        port = socket.bind_to_random_port("tcp://127.0.0.1")
+        other = zmq.Context.instance().socket(zmq.PAIR)
+        other.connect(f"tcp://127.0.0.1:{port}")
+        socket.send_pyobj({"a": 1})
+        print(other.recv_pyobj() == {"a": 1})
+    """)
+    assert said == ["False", "False", "True"]

@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, NewType, Optional, Union
 import pytest
 
 from catena.core.errors import RecordError
-from catena.core.records import LATER, decode, encode, plain
+from catena.core.records import LATER, decode, encode, formerly, plain
 
 Name = NewType("Name", str)
 
@@ -134,3 +134,32 @@ def test_integer_of_more_than_64_bits_is_its_decimal_text(number: int) -> None:
     }
     assert plain(number) == str(number)
     assert type(encode(True)) is bool
+
+
+@dataclass(frozen=True)
+class Van(Wheel):
+    engine: Optional[Wheel] = field(
+        default=None, metadata=formerly("motor", lambda size: {"size": size})
+    )
+
+
+def test_former_field_is_decoded_under_its_present_name() -> None:
+    assert decode(Van, {"size": 1, "motor": 7}) == Van(1, engine=Wheel(7))
+    assert decode(Van, {"size": 1, "label": "a", "motor": None}) == Van(1, "a")
+    assert encode(Van(1, engine=Wheel(7)))["engine"] == {"size": 7, "label": ""}
+    assert "motor" not in encode(Van(1)) and "engine" not in encode(Van(1))
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ({"motor": 7}, r"\$: missing field 'size'"),
+        ({"label": "a", "motor": None}, r"\$: missing field 'size'"),
+        ({"size": 1, "motor": "x"}, r"\$\.engine\.size: expected int, got str"),
+        ({"size": 1, "motor": 7, "engine": None}, r"\$: 'engine' is there also as 'motor'"),
+        ({"size": 1, "motor": 7, "spoiler": 1}, r"\$: .*spoiler"),
+    ],
+)
+def test_former_field_is_checked_as_the_present_one(data: dict[str, Any], why: str) -> None:
+    with pytest.raises(RecordError, match=why):
+        decode(Van, data)

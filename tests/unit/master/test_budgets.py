@@ -15,7 +15,7 @@ from catena.core.errors import LimitError, UsageError
 from catena.core.fsm import Kind
 from catena.core.job import JobReturn
 from catena.master.jobs import batch
-from catena.master.jobs.delivery import MACHINE, OPEN, Cause, Delivery
+from catena.master.jobs.delivery import MACHINE, OPEN, Delivery, DeliveryEvent
 from catena.master.jobs.part_buffer import PartBuffer
 from catena.master.minions.limits import RateLimit
 from catena.master.requests.blobs import BadBlobError, Blobs
@@ -38,7 +38,7 @@ def test_a_rate_limit_gives_a_burst_then_its_rate_and_each_name_its_own() -> Non
     assert [limit.allow("a") for _ in range(2)] == [True, False]
 
 
-def test_pieces_of_a_return_make_it_whole_in_any_order_and_twice() -> None:
+def test_return_is_joined_from_parts_in_any_order_with_duplicates() -> None:
     buffer = PartBuffer(10_000_000, ManualClock(START).monotonic)
     parts = split_return(a_return(2_000_000))
     assert len(parts) > 3
@@ -49,7 +49,7 @@ def test_pieces_of_a_return_make_it_whole_in_any_order_and_twice() -> None:
     assert join_return(whole, 10_000_000).ret == a_return(2_000_000)
 
 
-def test_pieces_of_two_minions_never_meet() -> None:
+def test_return_parts_of_two_minions_are_never_mixed() -> None:
     buffer = PartBuffer(10_000_000, ManualClock(START).monotonic)
     parts = split_return(a_return(1_000_000))
     assert [buffer.add("m1", part) for part in parts[:-1]] == [None] * (len(parts) - 1)
@@ -88,7 +88,7 @@ def test_an_uploaded_file_is_kept_under_its_hash(tmp_path: Path) -> None:
     assert found.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_nobody_sends_again_is_dropped_after_a_day(tmp_path: Path) -> None:
+def test_unused_upload_is_deleted_after_a_day(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path / "blobs")
     old, wanted = (hashlib.sha256(data).hexdigest() for data in (b"old", b"wanted"))
     for digest, data in ((old, b"old"), (wanted, b"wanted")):
@@ -119,27 +119,27 @@ def test_a_batch_is_a_number_or_a_share_and_at_least_one() -> None:
     assert [batch.size(text, 9) for text in ("", "3", "20%", "1%", "100%")] == [0, 3, 1, 1, 9]
 
 
-def test_what_is_away_takes_no_place_of_a_batch() -> None:
+def test_absent_minion_takes_no_place_in_a_batch() -> None:
     states = batch.first_states(["a", "b", "c"], 1, {"b", "c"})
     assert states == {"a": Delivery.held, "b": Delivery.queued, "c": Delivery.held}
 
 
-def test_what_begins_is_stored_as_sent_where_a_connection_takes_it_next() -> None:
+def test_started_job_is_stored_as_sent_when_a_connection_takes_it() -> None:
     states = batch.first_states(["a", "b", "c"], 0, {"b", "c"}, {"b"})
     assert states == {"a": Delivery.queued, "b": Delivery.sent, "c": Delivery.queued}
     states = batch.first_states(["a", "b", "c"], 1, {"b", "c"}, {"b", "c"})
     assert states == {"a": Delivery.held, "b": Delivery.sent, "c": Delivery.held}
 
 
-def test_no_cause_leads_out_of_an_end() -> None:
+def test_ended_delivery_never_changes_its_state() -> None:
     ends = set(Delivery) - set(OPEN)
     assert ends == {
         Delivery.done, Delivery.rejected, Delivery.expired, Delivery.cancelled, Delivery.lost,
     }  # fmt: skip
-    assert not any(MACHINE.allows(state, cause) for state in ends for cause in Cause)
+    assert not any(MACHINE.allows(state, cause) for state in ends for cause in DeliveryEvent)
     assert all(MACHINE.states[state] is not Kind.final for state in OPEN)
 
 
-def test_what_was_handed_over_never_expires_by_itself() -> None:
+def test_delivered_job_never_expires_by_itself() -> None:
     for state in (Delivery.sent, Delivery.received, Delivery.running):
-        assert not MACHINE.allows(state, Cause.expire)
+        assert not MACHINE.allows(state, DeliveryEvent.expire)

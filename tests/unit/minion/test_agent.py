@@ -22,7 +22,7 @@ from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.receipts import QUICK_SECONDS
 from catena.minion.log import Log
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.transport import wire
 from catena.transport.messages import (
     Envelope,
@@ -76,11 +76,11 @@ def agent(
     clock = clock or ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
     log = Log.open(str(folder / "log"), "info", clock)
     ports = Ports(no_link, lambda *_: processes(), Commands(), lambda: None)
-    start = Start(settings, "web1", "m" * 32, str(folder), open_chain=open_chain)
+    start = StartData(settings, "web1", "m" * 32, str(folder), open_chain=open_chain)
     return Agent(start, clock, log, ports)
 
 
-def test_a_new_version_that_can_not_be_confirmed_on_a_full_disk_is_confirmed_when_there_is_room(
+def test_new_version_is_confirmed_once_a_full_disk_has_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full, confirmed = [True], []
@@ -110,7 +110,7 @@ def told(folder: Path, boundary_seconds: int | None) -> None:
 
 @pytest.mark.parametrize("boundary_seconds", [None, 7200])
 @pytest.mark.parametrize("given_up", [True, False])
-def test_a_chain_waits_behind_one_that_did_not_reboot_until_the_master_gives_that_one_up(
+def test_chain_waits_behind_one_without_its_reboot_until_the_master_gives_that_up(
     tmp_path: Path, given_up: bool, boundary_seconds: int | None
 ) -> None:
     clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
@@ -134,7 +134,7 @@ def test_a_chain_waits_behind_one_that_did_not_reboot_until_the_master_gives_tha
     assert made.runner.queue.waiting() == []
 
 
-def test_the_master_is_told_once_of_a_job_that_is_put_off(
+def test_postponed_job_is_reported_to_the_master_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[Any] = []
@@ -161,7 +161,7 @@ def test_the_master_is_told_once_of_a_job_that_is_put_off(
 
 
 @pytest.mark.parametrize("quick", [True, False])
-def test_an_order_that_a_waiting_process_takes_is_confirmed_by_its_return_or_soon(
+def test_order_taken_by_an_idle_worker_is_confirmed_by_its_return_or_soon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool
 ) -> None:
     clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))

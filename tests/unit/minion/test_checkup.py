@@ -42,7 +42,7 @@ def levels(conf: Path, part: str) -> list[Level]:
     return [finding.level for finding in found(conf, part)]
 
 
-def test_a_host_that_never_ran_has_no_fault_and_nothing_is_made(conf: Path) -> None:
+def test_checkup_of_an_unused_host_finds_and_creates_nothing(conf: Path) -> None:
     before = sorted(conf.rglob("*"))
     assert Level.fault not in {finding.level for finding in check(conf)}
     assert levels(conf, "agent") == [Level.warning]
@@ -137,7 +137,7 @@ def test_results_that_wait_for_long_are_a_warning(conf: Path) -> None:
     assert levels(conf, "outbox") == [Level.note]
 
 
-def test_jobs_that_a_full_disk_holds_up_are_named(conf: Path) -> None:
+def test_jobs_blocked_by_a_full_disk_are_named(conf: Path) -> None:
     store = JobStore(private_folder(state(conf)) / "cache", "boot")
     for number in range(1, 5):
         claim = Claim(ProcessRef(1, 1, "boot")) if number == 3 else None
@@ -148,7 +148,7 @@ def test_jobs_that_a_full_disk_holds_up_are_named(conf: Path) -> None:
     back.give_back()
     first, second = found(conf, "jobs")
     assert first.level is second.level is Level.warning
-    assert gone.jid in first.what and "begins when there is room" in first.what
+    assert gone.jid in first.what and "begins when the disk has space" in first.what
     assert back.jid in second.what and "the master answers" in second.what
 
 
@@ -162,7 +162,7 @@ def test_an_event_of_an_older_agent_that_waits_for_long_is_a_warning(conf: Path)
     assert levels(conf, "outbox") == [Level.warning]
 
 
-def test_a_clock_before_its_own_files_is_seen() -> None:
+def test_clock_behind_its_own_files_is_reported() -> None:
     assert checkup.clock(time.time() - 60).level is Level.ok
     assert checkup.clock(time.time() + 86400).level is Level.warning
 

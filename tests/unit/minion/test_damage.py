@@ -39,7 +39,7 @@ def a_damage(number: int) -> Damage:
     return Damage(f"/x/file{number}", "torn", "", "all of it")
 
 
-def test_a_report_keeps_the_bytes_and_is_written_once(tmp_path: Path) -> None:
+def test_damage_report_keeps_the_damaged_bytes_and_is_written_once(tmp_path: Path) -> None:
     for _ in range(3):
         assert damage.report(tmp_path, a_damage(1), b"the bytes")
     (found,) = reports(tmp_path)
@@ -55,7 +55,7 @@ def test_the_bytes_of_a_damaged_json_file_are_no_report(tmp_path: Path) -> None:
     assert [one.path for one in reports(tmp_path)] == ["/x/manifest.json"]
 
 
-def test_old_reports_go_with_their_bytes(tmp_path: Path) -> None:
+def test_old_damage_reports_are_deleted_with_their_data(tmp_path: Path) -> None:
     for number in range(damage.LIMIT + 5):
         damage.report(tmp_path, a_damage(number), b"%d" % number)
     assert [one.path for one in reports(tmp_path)] == [
@@ -148,7 +148,7 @@ def test_a_job_that_its_log_does_not_know_is_not_begun_again(
     assert again.folder(ONE).is_claimed() is (not left)
 
 
-def test_a_sound_log_begins_what_waits(tmp_path: Path) -> None:
+def test_intact_log_starts_waiting_jobs(tmp_path: Path) -> None:
     ordered(tmp_path, ONE)
     store = JobStore(tmp_path, "boot-2")
     store.scan()
@@ -161,7 +161,7 @@ def seen(tmp_path: Path) -> SeenJobs:
 
 
 @pytest.mark.parametrize("place", range(0, 75, 5))
-def test_a_flipped_bit_in_what_was_seen_is_reported(tmp_path: Path, place: int) -> None:
+def test_flipped_bit_in_the_seen_file_is_reported(tmp_path: Path, place: int) -> None:
     for jid in (ONE, TWO):
         seen(tmp_path).add(jid, 0.0, 1.0)
     file = tmp_path / "seen"
@@ -179,7 +179,7 @@ def test_a_flipped_bit_in_what_was_seen_is_reported(tmp_path: Path, place: int) 
     "data",
     [b"", b"\0", b"\xfe" * 40, b"\0" * 300, b"\xfe" * 300, b"x\n", b"1" * 5000 + b" x done\n"],
 )
-def test_what_was_seen_and_is_gone_is_reported(tmp_path: Path, data: bytes) -> None:
+def test_missing_seen_file_is_reported(tmp_path: Path, data: bytes) -> None:
     seen(tmp_path).add(ONE, 0.0, 1.0)
     (tmp_path / "seen").write_bytes(data)
     assert ONE not in seen(tmp_path)
@@ -204,7 +204,7 @@ def machine_id(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("name", ["machine_id", "machine_id.copy"])
 @pytest.mark.parametrize("data", [b"", b"\0" * 33, b"\xff\xfe", b"0" * 32 + b"\n"])
-def test_a_machine_id_is_mended_from_its_copy(tmp_path: Path, name: str, data: bytes) -> None:
+def test_machine_id_is_repaired_from_its_copy(tmp_path: Path, name: str, data: bytes) -> None:
     made = machine_id(tmp_path)
     (tmp_path / name).write_bytes(data)
     assert machine_id(tmp_path) == made
@@ -238,7 +238,7 @@ def test_the_machine_id_of_an_older_agent_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 32, b"\7" * 32, b"short", b"long" * 20])
-def test_a_resume_key_that_is_none_is_replaced_and_reported(tmp_path: Path, data: bytes) -> None:
+def test_invalid_resume_key_is_replaced_and_reported(tmp_path: Path, data: bytes) -> None:
     pki = tmp_path / "pki"
     pki.mkdir()
     (pki / "resume.key").write_bytes(data)

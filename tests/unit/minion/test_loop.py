@@ -5,7 +5,7 @@ import os
 from catena.minion.loop import Loop
 
 
-def test_a_descriptor_with_the_number_of_one_that_was_ready_is_not_ready_for_that() -> None:
+def test_reused_descriptor_number_does_not_inherit_readiness() -> None:
     loop, told = Loop(), []
     first, second, fresh = os.pipe(), os.pipe(), os.pipe()
 

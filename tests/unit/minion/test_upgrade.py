@@ -14,7 +14,7 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import NotFoundError
 from catena.minion import launch, upgrade
 from catena.minion.jobs import processes
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 from catena.runtime import agent_versions, chain_run
 from catena.runtime.agent_versions import BadWheelError, Upgrade, UpgradeState
 
@@ -25,7 +25,7 @@ def a_version(agent_dir: Path, version: str) -> None:
     (home / agent_versions.VERSION_FILE).write_text("{}")
 
 
-def test_current_is_switched_and_taken_back(tmp_path: Path) -> None:
+def test_current_version_is_switched_and_rolled_back(tmp_path: Path) -> None:
     a_version(tmp_path, "1.0")
     a_version(tmp_path, "1.1")
     assert agent_versions.current(tmp_path) == ""
@@ -43,11 +43,11 @@ def test_current_is_switched_and_taken_back(tmp_path: Path) -> None:
     assert agent_versions.untold_failure(cache) == ""
 
 
-def test_a_change_taken_back_is_not_told_before_the_chain_is_refused(
+def test_rolled_back_upgrade_is_reported_only_after_the_chain_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = MinionSettings(cache_dir=str(tmp_path / "c"), pki_dir=str(tmp_path / "p"))
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     start.cache_dir.mkdir()
     agent_versions.write(start.cache_dir, Upgrade(UpgradeState.fell_back, "9.9", "", 0.0))
     refused: list[str] = []
@@ -65,7 +65,7 @@ def test_a_change_taken_back_is_not_told_before_the_chain_is_refused(
     assert len(refused) == 1 and "9.9" in refused[0]
 
 
-def test_a_change_that_a_cut_stopped_before_the_switch_is_taken_back(
+def test_upgrade_interrupted_by_a_power_failure_before_the_switch_is_rolled_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_version(tmp_path / "agent", "9.9")
@@ -74,7 +74,7 @@ def test_a_change_that_a_cut_stopped_before_the_switch_is_taken_back(
         pki_dir=str(tmp_path / "p"),
         agent_dir=str(tmp_path / "agent"),
     )
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     start.cache_dir.mkdir()
     agent_versions.ask(tmp_path / "agent", start.cache_dir, "9.9")
 

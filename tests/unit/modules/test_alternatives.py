@@ -56,7 +56,7 @@ def test_the_tool_of_the_system_is_called(call: Any, words: Any) -> None:
     assert redhat.calls == [["alternatives", *words]]
 
 
-def test_a_failure_is_told_in_the_tools_words() -> None:
+def test_failure_contains_the_tools_message() -> None:
     with pytest.raises(CommandExecutionError, match="no such"):
         ask(Host(retcode=2, stderr="no such\n"), "auto", "e")
 
@@ -72,7 +72,7 @@ def test_nothing_passes_for_an_option_or_leaves_the_folder(call: Any) -> None:
     assert host.calls == []
 
 
-def test_choices_are_told_from_what_hangs_on_them() -> None:
+def test_choices_are_distinguished_from_their_slaves() -> None:
     host = Host(stdout=SHOWN)
     assert ask(host, "check_exists", "editor", "/bin/nano") is True
     assert ask(host, "check_exists", "editor", "/bin/nan") is False

@@ -46,7 +46,7 @@ def test_backslashes_of_a_literal_replacement_stay() -> None:
     assert replaced("a", wanted) == r"\1\n"
 
 
-def test_a_malformed_expression_is_told() -> None:
+def test_malformed_expression_is_reported() -> None:
     with pytest.raises(CommandExecutionError):
         replaced("a", Replacement("(", "b"))
 
@@ -83,7 +83,7 @@ def test_comments_come_and_go() -> None:
     assert uncommented("#alpha=1\n  # beta=2\n", "^beta", "#") == "#alpha=1\n  beta=2\n"
 
 
-def test_spacing_does_not_make_a_line_another_unless_asked() -> None:
+def test_lines_with_other_spacing_are_equal_unless_configured() -> None:
     assert holds("a   b\nc\n", "a b")
     assert not holds("a   b\nc\n", "a b", ignore_whitespace=False)
     assert not holds("a b c\n", "a b")
@@ -123,11 +123,11 @@ def test_pruning_keeps_the_managed_keys_alone() -> None:
         (LineEdit("b5", mode="ensure", before="^five"), FIVE.replace("five", "b5\nfive")),
     ],
 )
-def test_a_line_is_edited(edit: LineEdit, result: str) -> None:
+def test_line_is_edited(edit: LineEdit, result: str) -> None:
     assert edited(FIVE, edit) == result
 
 
-def test_an_ensured_line_is_there_once() -> None:
+def test_ensured_line_exists_once() -> None:
     edit = LineEdit("ensured", mode="ensure", after="^two")
     assert edited(edited(FIVE, edit), edit) == edited(FIVE, edit)
 

@@ -65,7 +65,7 @@ def test_a_look_gives_what_salt_gives(
     assert context.call(f"file.{fun}", *args) == value
 
 
-def test_kinds_sizes_and_modes_are_told(context: Context, folder: Path) -> None:
+def test_kinds_sizes_and_modes_are_returned(context: Context, folder: Path) -> None:
     assert context.call("file.is_fifo", str(folder / "pipe")) is True
     assert context.call("file.is_fifo", str(folder / "f.txt")) is False
     assert context.call("file.diskusage", str(folder)) == 13

@@ -92,7 +92,7 @@ def test_a_function_gives_what_salt_gives(
         ("RedHat", "python3.11", "python3.11", ("python3.11", None)),
     ],
 )
-def test_an_architecture_is_told_from_a_name(
+def test_architecture_is_distinguished_from_a_name(
     context: Context, family: str, name: str, shown: str, parsed: tuple[str, str | None]
 ) -> None:
     host = context.with_(grains={"os_family": family, "osarch": "amd64"})

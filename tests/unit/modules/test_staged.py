@@ -72,7 +72,7 @@ def test_a_folder_that_comes_later_and_a_large_file_are_no_matter(tmp_path: Path
 
 
 @pytest.mark.parametrize("lacks", ["O_TMPFILE", "kernel"])
-def test_systems_without_these_means_write_as_ever(
+def test_systems_without_nameless_files_write_directly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
     if lacks == "O_TMPFILE":

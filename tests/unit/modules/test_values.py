@@ -192,7 +192,7 @@ def iproute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_interfaces_and_routes_are_told_as_salt_does(
+def test_interfaces_and_routes_have_salts_form(
     context: Context, iproute: None, fun: str, args: list[Any], value: Any
 ) -> None:
     assert context.call(f"network.{fun}", *args) == value

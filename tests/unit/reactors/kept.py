@@ -9,7 +9,7 @@ from catena.reactors.retries import Failed
 
 
 class KeptInMemory:
-    """What `reactors.retries.Kept` says, without a store."""
+    """What `reactors.retries.RetryStore` says, without a store."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Failed] = {}

@@ -14,8 +14,8 @@ from catena.core.events import Event, Stretch
 from catena.core.frozen import replace
 from catena.reactors import engine as engine_module
 from catena.reactors.early import EarlyRenderings
-from catena.reactors.engine import OWN_TAGS, USER, Engine
-from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.engine import OWN_TAGS, USER, Reactor
+from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.rules import Rule
 from tests.unit.reactors.kept import KeptInMemory
 
@@ -62,7 +62,7 @@ class Recorder:
         if self.busy:
             self.busy -= 1
             raise TryLaterError("no worker")
-        return [Reaction(f"{tag} {data.get('n')}", Kind.runner, "x.y")]
+        return [Reaction(f"{tag} {data.get('n')}", ReactionKind.runner, "x.y")]
 
     async def perform(self, reaction: Reaction, key: str) -> None:
         if self.held:
@@ -84,9 +84,9 @@ def being_stored() -> asyncio.Future[Event]:
 
 
 @asynccontextmanager
-async def playing() -> AsyncIterator[tuple[Engine, Bus, Recorder]]:
+async def playing() -> AsyncIterator[tuple[Reactor, Bus, Recorder]]:
     bus, recorder = Bus(), Recorder()
-    engine = Engine([Rule("*", ("f.sls",))], bus, recorder, recorder, KeptInMemory())
+    engine = Reactor([Rule("*", ("f.sls",))], bus, recorder, recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
     await settle()
     try:

@@ -8,8 +8,8 @@ import pytest
 
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch, any_tag
-from catena.reactors.engine import LANES, TRIES, Engine
-from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.engine import LANES, TRIES, Reactor
+from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.rules import Rule
 from tests.unit.reactors.kept import KeptInMemory
 
@@ -51,7 +51,7 @@ class EchoRenderer:
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
         if "broken" in tag:
             raise CatenaError("line 3 is wrong")
-        return [Reaction(tag, Kind.runner, "x.y")]
+        return [Reaction(tag, ReactionKind.runner, "x.y")]
 
 
 class Recorder:
@@ -76,8 +76,8 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -> Engine:
-    engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
+async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -> Reactor:
+    engine = Reactor([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
     await settle()
     if meanwhile:
@@ -98,7 +98,7 @@ async def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
         bus.add(f"go/{number}", f"web{number}")
     bus.add("go/start", "web0")
     rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
-    engine = Engine(rules, bus, EchoRenderer(), recorder, KeptInMemory())
+    engine = Reactor(rules, bus, EchoRenderer(), recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
     await settle()
     assert recorder.done == ["go/start"]
@@ -241,7 +241,7 @@ async def test_a_file_over_which_a_worker_died_is_rendered_again(
     bus.add("go/1")
     # The last of the renderings succeeds, or would have been the next.
     renderer = DyingRenderer(TRIES[ahead] - 1 + missing)
-    engine = Engine(
+    engine = Reactor(
         [Rule("go/*", ("f.sls",), ahead=ahead)], bus, renderer, recorder, KeptInMemory()
     )
 
@@ -263,7 +263,7 @@ async def test_the_position_is_saved_again_after_a_time_when_it_could_not(
     bus.add("stay/1")
     saved: list[int] = []
 
-    engine = Engine([], bus, EchoRenderer(), Recorder(), KeptInMemory())
+    engine = Reactor([], bus, EchoRenderer(), Recorder(), KeptInMemory())
     task = asyncio.create_task(engine.run())
     await settle()
     bus.down = False
@@ -279,7 +279,7 @@ async def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> 
     bus.add("go/1", "a")
 
     recorder.hold["go/1"] = asyncio.Event()
-    engine = Engine([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
+    engine = Reactor([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
     for _ in range(2):
         task = asyncio.create_task(engine.run())
         await settle()

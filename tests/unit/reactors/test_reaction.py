@@ -3,19 +3,24 @@ from __future__ import annotations
 import pytest
 
 from catena.core.errors import RenderError
-from catena.reactors.reaction import Kind, parse
+from catena.reactors.reaction import ReactionKind, parse
 
 
 def test_new_style_arguments_become_keywords() -> None:
     (found,) = parse({"x": {"local.test.arg": [{"tgt": "m*"}, {"args": [{"a": 1}, "b"]}]}}, "f")
-    assert (found.kind, found.fun, found.tgt, found.args) == (Kind.local, "test.arg", "m*", ())
+    assert (found.kind, found.fun, found.tgt, found.args) == (
+        ReactionKind.local,
+        "test.arg",
+        "m*",
+        (),
+    )
     assert found.kwargs == {"a": 1, "b": None}
 
 
 def test_old_style_arguments_stay_positional_and_cmd_means_local() -> None:
     entry = [{"tgt": "m1"}, {"arg": ["pos", "k=v", "no key=x"]}, {"kwarg": {"z": 3}}]
     (found,) = parse({"x": {"cmd.test.arg": entry}}, "f")
-    assert found.kind is Kind.local
+    assert found.kind is ReactionKind.local
     assert found.args == ("pos", "no key=x")
     assert found.kwargs == {"k": "v", "z": 3}
 

@@ -14,8 +14,8 @@ from catena.core.errors import CatenaError, NotFoundError, TryLaterError
 from catena.core.events import Event
 from catena.reactors import engine as engine_module
 from catena.reactors import retries as retries_module
-from catena.reactors.engine import Engine
-from catena.reactors.reaction import Kind, Reaction
+from catena.reactors.engine import Reactor
+from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.retries import FILES, Failed, Retries, pause
 from catena.reactors.rules import Rule
 from tests.unit.reactors.kept import KeptInMemory
@@ -58,10 +58,10 @@ class FaultyRenderer(EchoRenderer):
 
 def a_failed(file: str = "f.sls", row: int = 0, source: str = "", **more: Any) -> Failed:
     event = Event(row + 1, f"go/{row}", {}, "", source)
-    return Failed(event, file, Reaction("x", Kind.runner, "x.y"), "broken", 0.0, **more)
+    return Failed(event, file, Reaction("x", ReactionKind.runner, "x.y"), "broken", 0.0, **more)
 
 
-async def run(engine: Engine, until: Callable[[], bool], rounds: int = 200) -> None:
+async def run(engine: Reactor, until: Callable[[], bool], rounds: int = 200) -> None:
     task = asyncio.create_task(engine.run())
     for _ in range(rounds):
         await asyncio.sleep(0.001)
@@ -78,7 +78,7 @@ async def run(engine: Engine, until: Callable[[], bool], rounds: int = 200) -> N
 async def test_reaction_is_done_later_after_an_unexpected_error(errors: list[Exception]) -> None:
     bus, recorder, kept = TableBus(), Faulty(*errors), KeptInMemory()
     bus.add("go/1")
-    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept)
     await run(engine, lambda: bool(recorder.done) and not kept.rows)
     assert recorder.done == ["go/1"]
     ((tag, told),) = bus.fired
@@ -94,7 +94,7 @@ async def test_file_is_rendered_later_when_that_failed(error: Exception) -> None
     bus, recorder, kept = TableBus(), Recorder(), KeptInMemory()
     bus.add("go/bad", "web1")
     bus.add("go/fine", "web1")
-    engine = Engine(RULES, bus, FaultyRenderer(error), recorder, kept)
+    engine = Reactor(RULES, bus, FaultyRenderer(error), recorder, kept)
     await run(engine, lambda: len(recorder.done) == 2)
     assert recorder.done == ["go/fine", "go/bad"]
 
@@ -102,7 +102,7 @@ async def test_file_is_rendered_later_when_that_failed(error: Exception) -> None
 async def test_refused_reaction_is_not_tried_again() -> None:
     bus, recorder, kept = TableBus(), Recorder(), KeptInMemory()
     bus.add("go/refused")
-    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept)
     await run(engine, lambda: bool(bus.fired))
     assert [told["again"] for _, told in bus.fired] == [0.0]
     assert kept.rows == {}
@@ -113,7 +113,7 @@ async def test_reaction_of_a_dying_worker_lets_the_next_event_of_its_minion_pass
     recorder = Faulty(*[TryLaterError("a worker process died")] * 3)
     bus.add("go/1", "web1")
     bus.add("go/2", "web1")
-    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept)
     await run(engine, lambda: len(recorder.done) == 2)
     assert recorder.done == ["go/2", "go/1"]
 
@@ -124,13 +124,13 @@ async def test_failed_reaction_is_done_by_the_next_master_with_the_same_key(
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 3600.0)
     bus, kept = TableBus(), KeptInMemory()
     bus.add("go/1")
-    first = Engine(RULES, bus, EchoRenderer(), Faulty(ValueError("x")), kept, lambda: 1000.0)
+    first = Reactor(RULES, bus, EchoRenderer(), Faulty(ValueError("x")), kept, lambda: 1000.0)
     await run(first, lambda: bool(kept.rows))
     assert bus.saved == 1
     (row,) = kept.rows.values()
     assert (row.attempts, row.due) == (1, 4600.0)
     recorder = Recorder()
-    second = Engine(RULES, bus, EchoRenderer(), recorder, kept, lambda: 4601.0)
+    second = Reactor(RULES, bus, EchoRenderer(), recorder, kept, lambda: 4601.0)
     await run(second, lambda: not kept.rows)
     assert recorder.keys == [row.key] and kept.rows == {}
 
@@ -138,7 +138,7 @@ async def test_failed_reaction_is_done_by_the_next_master_with_the_same_key(
 async def test_wait_is_no_longer_than_its_pause_when_the_clock_was_set_back() -> None:
     bus, kept, recorder = TableBus(), KeptInMemory(), Recorder()
     kept.rows[1] = a_failed(due=1e9, id=1)
-    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept, lambda: 1000.0)
+    engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept, lambda: 1000.0)
     await run(engine, lambda: not kept.rows)
     assert recorder.done == ["x"]
 
@@ -154,7 +154,7 @@ async def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None
             files.append(file)
             return await super().render(file, tag, data)
 
-    engine = Engine(RULES, bus, Renderer(), recorder, kept)
+    engine = Reactor(RULES, bus, Renderer(), recorder, kept)
     await run(engine, lambda: not kept.rows)
     assert sorted(files) == ["/own/shipped.sls", "shipped.sls"]
 
@@ -175,7 +175,7 @@ async def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.Mo
     for number in range(4):
         bus.add(f"go/{number}")
     bus.add("a/start")
-    engine = Engine(RULES, bus, EchoRenderer(), Faulty(*[ValueError("x")] * 5), kept)
+    engine = Reactor(RULES, bus, EchoRenderer(), Faulty(*[ValueError("x")] * 5), kept)
     await run(engine, lambda: len(bus.fired) == 5)
     assert sorted(row.event.tag for row in kept.rows.values()) == ["a/start", "go/0", "go/1"]
     assert [told["again"] > 0 for _, told in bus.fired].count(False) == 2
@@ -315,7 +315,7 @@ async def test_moved_file_keeps_the_key_and_the_row_of_its_failed_reaction() -> 
     kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), ahead=True)
     kept._last = 1
     key = kept.rows[1].key
-    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept)
     await run(engine, lambda: bool(recorder.keys))
     assert recorder.keys == [key]
     assert (kept.rows, engine.retries.waiting()) == ({}, [])
@@ -333,7 +333,7 @@ async def test_failure_is_kept_once_the_store_takes_it() -> None:
 
     bus, kept, recorder = TableBus(), Down(), Faulty(ValueError("x"))
     bus.add("go/1")
-    engine = Engine(RULES, bus, EchoRenderer(), recorder, kept)
+    engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept)
     await run(engine, lambda: bool(recorder.done))
     assert (recorder.done, kept.left) == (["go/1"], -1)
 

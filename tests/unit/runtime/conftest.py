@@ -9,9 +9,9 @@ import pytest
 from catena.core.config.minion import MinionSettings
 from catena.core.job import JobSpec
 from catena.fileserver.roots import RootsClient
-from catena.runtime.executor import Outcome, execute
-from catena.runtime.host import Place
-from catena.runtime.session import Session, local_session
+from catena.runtime.executor import FinishedJob, execute
+from catena.runtime.host import AgentHome
+from catena.runtime.session import JobSession, local_session
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def roots(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> AgentHome:
     for name in ("conf", "cache"):
         (tmp_path / name).mkdir(mode=0o700)
-    return Place(
+    return AgentHome(
         MinionSettings(grains={"clash": "config"}),
         "web1",
         "m1",
@@ -42,14 +42,14 @@ def pillar() -> dict[str, Any]:
 
 
 @pytest.fixture
-def session(place: Place, roots: Path, pillar: dict[str, Any]) -> Session:
+def session(place: AgentHome, roots: Path, pillar: dict[str, Any]) -> JobSession:
     files = RootsClient({"base": [str(roots)]})
     return local_session(place, files, lambda override, *_: ({**pillar, **override}, ()))
 
 
 @pytest.fixture
-def run(session: Session) -> Callable[..., Outcome]:
-    def call(fun: str, *args: Any, **kwargs: Any) -> Outcome:
+def run(session: JobSession) -> Callable[..., FinishedJob]:
+    def call(fun: str, *args: Any, **kwargs: Any) -> FinishedJob:
         return execute(session, JobSpec("20260101000000000000", fun, args, kwargs))
 
     return call

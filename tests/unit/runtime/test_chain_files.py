@@ -8,7 +8,7 @@ def entry(path: str, size: int) -> FileEntry:
     return FileEntry(path, "a" * 64, size, 0o644)
 
 
-def test_everything_small_is_brought_and_what_chunks_name_whatever_its_size() -> None:
+def test_small_files_and_all_files_named_by_chunks_are_copied() -> None:
     entries = [
         entry("web/init.sls", 100),
         entry("iso/large", 2 * chain_files.SMALL),
@@ -18,7 +18,7 @@ def test_everything_small_is_brought_and_what_chunks_name_whatever_its_size() ->
     assert chain_files.wanted(entries, [chunk]) == ["iso/large", "web/init.sls"]
 
 
-def test_small_files_are_brought_up_to_a_limit_the_smallest_first() -> None:
+def test_small_files_are_copied_up_to_a_limit_smallest_first() -> None:
     count = chain_files.TOGETHER // chain_files.SMALL
     entries = [entry(f"f{n}", chain_files.SMALL) for n in range(count + 5)]
     found = chain_files.wanted([*entries, entry("tiny", 1)], [])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from catena.runtime.chain_record import ACTION, CHAIN, ActionState, ChainState, fold
+from catena.runtime.chain_record import ACTION, CHAIN, ActionState, HostChainState, fold
 from catena.runtime.journal import JournalDamagedError
 
 BOOT = {"boot_id": "b1", "session": "s1"}
@@ -16,7 +16,7 @@ def record(kind: str, **fields: Any) -> dict[str, Any]:
 
 def test_an_empty_journal_is_a_received_chain() -> None:
     view = fold([])
-    assert (view.state, view.chunk) == (ChainState.received, 0)
+    assert (view.state, view.chunk) == (HostChainState.received, 0)
     assert view.action(9).state is ActionState.pending
 
 
@@ -33,7 +33,7 @@ def test_records_move_chain_and_actions() -> None:
             record("issued"),
         ]
     )
-    assert view.state is ChainState.waiting
+    assert view.state is HostChainState.waiting
     assert view.ended == {1: "waiting"}
     assert view.issued == 1
     assert view.action(1).state is ActionState.done
@@ -68,12 +68,12 @@ def test_records_that_make_no_sense_are_damage(records: list[dict[str, Any]]) ->
         fold(records)
 
 
-def test_nothing_leads_out_of_an_ended_chain_or_action() -> None:
-    assert {s for s in ChainState if CHAIN.is_final(s)} == {
-        ChainState.done,
-        ChainState.failed,
-        ChainState.interrupted,
-        ChainState.cancelled,
+def test_ended_chain_or_action_never_changes_its_state() -> None:
+    assert {s for s in HostChainState if CHAIN.is_final(s)} == {
+        HostChainState.done,
+        HostChainState.failed,
+        HostChainState.interrupted,
+        HostChainState.cancelled,
     }
     assert {s for s in ActionState if ACTION.is_final(s)} == {
         ActionState.done,

@@ -52,7 +52,7 @@ def test_a_changed_file_is_not_run(kind: Path, tmp_path: Path) -> None:
     assert found.path == str(kind / "mine.py")
 
 
-def test_a_changed_file_is_mended_from_the_cache(kind: Path, tmp_path: Path) -> None:
+def test_changed_file_is_restored_from_the_cache(kind: Path, tmp_path: Path) -> None:
     digest = hex_of(SOURCE)
     copy = tmp_path / "files" / "objects" / digest[:2] / digest
     copy.parent.mkdir(parents=True)
@@ -75,12 +75,12 @@ def test_damaged_compiled_code_is_compiled_anew(
         assert compiled(kind).read_bytes() == whole
 
 
-def test_a_file_that_no_sync_has_noted_is_loaded(tmp_path: Path) -> None:
+def test_file_without_a_recorded_checksum_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_bytes(SOURCE)
     assert loaded(tmp_path / "mine.py").answer() == 42
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"\0\0", b"{"])
-def test_damaged_sums_keep_no_file_away(kind: Path, data: bytes) -> None:
+def test_damaged_checksum_list_blocks_no_file(kind: Path, data: bytes) -> None:
     (kind / ".sums").write_bytes(data)
     assert loaded(kind / "mine.py").answer() == 42

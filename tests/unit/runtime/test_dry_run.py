@@ -28,7 +28,7 @@ from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
 from catena.modules import cron
 from catena.modules.shared.command import process
-from catena.runtime.session import Session, state_registry
+from catena.runtime.session import JobSession, state_registry
 from catena.states import pkg as pkg_states
 
 REFUSED = "test mode refused to"
@@ -352,7 +352,7 @@ def _furnish(folder: Path) -> None:
 
 @pytest.fixture
 def sandbox(
-    session: Session, roots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    session: JobSession, roots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Sandbox]:
     folder = tmp_path / "sandbox"
     folder.mkdir()

@@ -10,11 +10,11 @@ import pytest
 from catena.core.job import JobSpec
 from catena.core.plugins import FunctionMark
 from catena.fileserver.roots import RootsClient
-from catena.runtime.executor import Outcome, execute, judge
-from catena.runtime.host import Place
-from catena.runtime.session import Session, local_session
+from catena.runtime.executor import FinishedJob, execute, judge
+from catena.runtime.host import AgentHome
+from catena.runtime.session import JobSession, local_session
 
-Run = Callable[..., Outcome]
+Run = Callable[..., FinishedJob]
 
 
 def test_a_function_gives_its_value(run: Run) -> None:
@@ -25,7 +25,7 @@ def test_a_function_gives_its_value(run: Run) -> None:
     assert ret.duration_seconds >= 0
 
 
-def test_keywords_stand_last_among_the_arguments_that_are_told(run: Run) -> None:
+def test_keywords_are_reported_last_among_the_arguments(run: Run) -> None:
     assert run("test.echo", text="hello").ret.fun_args == ({"text": "hello"},)
 
 
@@ -71,7 +71,7 @@ def test_a_job_is_judged_as_salt_does(fails: str, value: Any, said: Any, code: i
     assert judge(FunctionMark(fails=fails), value, said) == code
 
 
-def test_a_value_that_is_too_large_is_shortened_and_says_so(session: Session) -> None:
+def test_a_value_that_is_too_large_is_shortened_and_says_so(session: JobSession) -> None:
     spec = JobSpec("2" * 20, "test.echo", ("x" * 100_000,), {}, output_limit=10_000)
     ret = execute(session, spec).ret
     assert ret.truncated
@@ -80,9 +80,7 @@ def test_a_value_that_is_too_large_is_shortened_and_says_so(session: Session) ->
     assert "more" in ret.value
 
 
-def test_a_broken_pillar_stops_who_looks_into_it_and_nobody_else(
-    place: Place, roots: Path
-) -> None:
+def test_broken_pillar_fails_only_functions_that_read_it(place: AgentHome, roots: Path) -> None:
     errors = ("Rendering SLS 'web' failed: web.sls:3",)
     session = local_session(place, RootsClient({"base": [str(roots)]}), lambda *_: ({}, errors))
     spec = JobSpec("2" * 20, "test.ping")
@@ -92,11 +90,11 @@ def test_a_broken_pillar_stops_who_looks_into_it_and_nobody_else(
     assert errors[0] in ret.value
 
 
-def test_the_boot_in_which_it_ended_is_in_the_return(run: Run) -> None:
+def test_return_names_the_boot_in_which_the_job_ended(run: Run) -> None:
     assert len(run("test.ping").ret.boot_id) == 36
 
 
-def test_outside_a_chain_no_reboot_can_be_armed(session: Session) -> None:
+def test_outside_a_chain_no_reboot_can_be_armed(session: JobSession) -> None:
     from catena.core.context import RebootRequest
 
     assert session.host.arm_reboot(RebootRequest()) is False

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from catena.core.job import JobSpec
-from catena.runtime.executor import Outcome
-from catena.runtime.host import Place
-from catena.runtime.session import Session, execution_registry, state_registry
+from catena.runtime.executor import FinishedJob
+from catena.runtime.host import AgentHome
+from catena.runtime.session import JobSession, execution_registry, state_registry
 
-Run = Callable[..., Outcome]
+Run = Callable[..., FinishedJob]
 MASK = "**********"
 JID = "20260101000000000000"
 
@@ -56,7 +56,7 @@ def test_filter_by_chooses_by_a_grain(
     assert run("grains.filter_by", table, **options).ret.value == expected
 
 
-def test_a_grain_that_is_set_is_kept_and_seen_at_once(run: Run, place: Place) -> None:
+def test_a_grain_that_is_set_is_kept_and_seen_at_once(run: Run, place: AgentHome) -> None:
     assert run("grains.set", "role:name", "db").ret.value["result"] is True
     assert run("grains.setval", "plain", [1]).ret.value == {"plain": [1]}
     assert run("grains.get", "role:name").ret.value == "db"
@@ -73,7 +73,7 @@ def test_setting_a_mapping_over_a_value_needs_force(run: Run) -> None:
     assert run("grains.set", "x", {"a": 1}, force=True).ret.value["result"] is True
 
 
-def test_pillar_values_are_masked_on_a_command_line_only(run: Run, session: Session) -> None:
+def test_pillar_values_are_masked_on_a_command_line_only(run: Run, session: JobSession) -> None:
     assert run("pillar.get", "k").ret.value == MASK
     assert run("pillar.get", "k", unmask=True).ret.value == "pv"
     assert run("pillar.item", "nested:list").ret.value == {"nested:list": [MASK, MASK]}
@@ -82,7 +82,7 @@ def test_pillar_values_are_masked_on_a_command_line_only(run: Run, session: Sess
     assert session.context.call("pillar.get", "k") == "pv"
 
 
-def test_pillar_is_read_by_path_with_defaults(session: Session) -> None:
+def test_pillar_is_read_by_path_with_defaults(session: JobSession) -> None:
     def get(*args: Any, **kwargs: Any) -> Any:
         return session.context.call("pillar.get", *args, **kwargs)
 
@@ -139,7 +139,7 @@ def test_states_are_listed_by_their_names(run: Run, roots: Path) -> None:
     assert run("cp.list_states").ret.value == ["web", "web.more"]
 
 
-def test_jobs_of_a_host_without_an_agent_are_none(run: Run) -> None:
+def test_host_without_an_agent_has_no_jobs(run: Run) -> None:
     assert run("saltutil.running").ret.value == []
     assert run("saltutil.find_job", JID).ret.value == {}
     assert "no job" in run("saltutil.term_job", JID).ret.value
@@ -147,7 +147,7 @@ def test_jobs_of_a_host_without_an_agent_are_none(run: Run) -> None:
     assert "is not a job id" in run("saltutil.kill_job", "../x").ret.value
 
 
-def test_an_unknown_kind_of_custom_file_is_refused(session: Session) -> None:
+def test_an_unknown_kind_of_custom_file_is_refused(session: JobSession) -> None:
     from catena.core.errors import UsageError
 
     with pytest.raises(UsageError, match="did you mean 'modules'"):
@@ -177,6 +177,12 @@ def test_a_minion_alone_has_a_mine_of_its_own(run: Any) -> None:
     assert run("mine.get", "*", "alias").ret.value == {}
 
 
+def test_mine_is_kept_when_the_cache_folder_does_not_exist_yet(run: Any, place: AgentHome) -> None:
+    place.cache_dir.rmdir()
+    assert run("mine.send", "test.echo", "x").ret.value is True
+    assert run("mine.get", "*", "test.echo").ret.value == {"web1": "x"}
+
+
 def test_templates_merge_and_serialize(run: Any) -> None:
     one, two = {"a": {"x": 1, "l": [1]}}, {"a": {"y": 2, "l": [2]}}
     assert run("slsutil.merge", one, two).ret.value == {"a": {"x": 1, "y": 2, "l": [2]}}
@@ -204,7 +210,7 @@ def test_files_of_a_formula_are_found(run: Any, roots: Path) -> None:
 
 
 def test_template_is_rendered_with_the_names_of_its_context(
-    roots: Path, run: Callable[..., Outcome], tmp_path: Path
+    roots: Path, run: Callable[..., FinishedJob], tmp_path: Path
 ) -> None:
     (roots / "t").write_text("{{ a }} {{ b }}\n")
     made = tmp_path / "made"
@@ -232,7 +238,7 @@ def test_functions_that_take_any_keyword_take_one_called_context() -> None:
     ("given", "shows"), [({}, True), ({"unmask": True}, True), ({"unmask": False}, False)]
 )
 def test_unmask_wins_over_the_setting_that_shows_pillar(
-    session: Session, fun: str, given: dict[str, bool], shows: bool
+    session: JobSession, fun: str, given: dict[str, bool], shows: bool
 ) -> None:
     context = session.context.with_(
         opts={**session.context.opts, "pillar_mask_output": False},
@@ -241,7 +247,7 @@ def test_unmask_wins_over_the_setting_that_shows_pillar(
     assert context.call(fun, **given)["k"] == ("pv" if shows else MASK)
 
 
-def test_unmask_false_hides_values_in_templates_too(session: Session) -> None:
+def test_unmask_false_hides_values_in_templates_too(session: JobSession) -> None:
     asked = ("pillar.get", "k"), ("pillar.items",), ("pillar.item", "k"), ("pillar.raw", "k")
     for fun, *args in asked:
         found = session.context.call(fun, *args, unmask=False)

@@ -73,7 +73,7 @@ def test_systems_are_named_as_salt_names_them(
     assert {name: found[name] for name in expected} == expected
 
 
-def test_centos_tells_its_whole_number_in_its_own_file(tmp_path: Path) -> None:
+def test_full_centos_version_is_read_from_its_own_file(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text(
         'NAME="CentOS Linux"\nVERSION_ID="7"\nID="centos"\nPRETTY_NAME="CentOS Linux 7 (Core)"\n'
@@ -84,7 +84,7 @@ def test_centos_tells_its_whole_number_in_its_own_file(tmp_path: Path) -> None:
     assert found["oscodename"] == "CentOS Linux 7 (Core)"
 
 
-def test_a_root_without_anything_gives_grains_all_the_same(tmp_path: Path) -> None:
+def test_empty_root_still_gives_grains(tmp_path: Path) -> None:
     found = {**release.collect(tmp_path), **facts.collect(tmp_path), **net.collect(tmp_path)}
     assert found["os"] == "Linux"
     assert found["virtual"] == "physical"
@@ -102,7 +102,7 @@ def test_a_root_without_anything_gives_grains_all_the_same(tmp_path: Path) -> No
         ({"proc/cpuinfo": "flags\t\t: fpu hypervisor\n"}, "kvm"),
     ],
 )
-def test_what_the_machine_runs_in_is_seen_from_files(
+def test_virtualization_is_detected_from_files(
     tmp_path: Path, files: dict[str, str], expected: str
 ) -> None:
     for name, text in files.items():
@@ -112,7 +112,7 @@ def test_what_the_machine_runs_in_is_seen_from_files(
     assert facts.collect(tmp_path)["virtual"] == expected
 
 
-def test_memory_is_told_in_whole_mebibytes(tmp_path: Path) -> None:
+def test_memory_is_given_in_whole_mebibytes(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text(
         "MemTotal:       16277028 kB\n\nSwapTotal:       4789244 kB\n"
@@ -158,7 +158,7 @@ def test_config_wins_over_the_static_file_and_that_over_custom_grains(tmp_path: 
     assert (found["id"], found["machine_id"]) == ("web1", "m1")
 
 
-def test_a_broken_static_file_is_no_reason_to_stay_down(tmp_path: Path) -> None:
+def test_broken_static_grains_file_does_not_stop_the_agent(tmp_path: Path) -> None:
     static = tmp_path / "grains"
     static.write_text("a: [\n")
     assert collect(GrainSources("web1", "m1", static))["id"] == "web1"

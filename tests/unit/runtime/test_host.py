@@ -13,7 +13,7 @@ from catena.core.job import JobProgress, JobSpec
 from catena.fileserver.roots import RootsClient
 from catena.runtime import host as hosts
 from catena.runtime.executor import execute
-from catena.runtime.host import AgentService, Place, RemoteHost
+from catena.runtime.host import AgentHome, AgentService, RemoteHost
 from catena.runtime.session import remote_session
 
 #: A job that the agent runs.
@@ -69,18 +69,18 @@ def agent() -> Agent:
     return Agent()
 
 
-def call(agent: AgentService, place: Place, fun: str, *args: Any) -> Any:
+def call(agent: AgentService, place: AgentHome, fun: str, *args: Any) -> Any:
     spec = JobSpec("20260101000000000000", fun, args)
     files = RootsClient({"base": [str(place.cache_dir)]})
     return execute(remote_session(place, spec, agent, files), spec).ret.value
 
 
-def test_a_job_that_looks_at_no_pillar_asks_for_none(agent: Agent, place: Place) -> None:
+def test_a_job_that_looks_at_no_pillar_asks_for_none(agent: Agent, place: AgentHome) -> None:
     assert call(agent, place, "test.ping") is True
     assert agent.asked == []
 
 
-def test_pillar_is_asked_for_once_by_its_first_reader(agent: Agent, place: Place) -> None:
+def test_pillar_is_asked_for_once_by_its_first_reader(agent: Agent, place: AgentHome) -> None:
     place = dataclasses.replace(
         place, settings=dataclasses.replace(place.settings, pillarenv="prod")
     )
@@ -88,20 +88,20 @@ def test_pillar_is_asked_for_once_by_its_first_reader(agent: Agent, place: Place
     assert agent.asked == [("pillar", "", "prod", {})]
 
 
-def test_what_only_the_agent_knows_is_asked_of_it(agent: Agent, place: Place) -> None:
+def test_agent_facts_are_requested_from_the_agent(agent: Agent, place: AgentHome) -> None:
     assert call(agent, place, "saltutil.find_job", OTHER)["fun"] == "cmd.run"
     assert call(agent, place, "saltutil.kill_job", OTHER) == f"{OTHER} 9"
     assert call(agent, place, "saltutil.refresh_grains") is True
     assert agent.asked == [("grains", "web1")]
 
 
-def test_formulas_learn_which_of_salts_programs_runs_them(place: Place) -> None:
+def test_formulas_learn_which_of_salts_programs_runs_them(place: AgentHome) -> None:
     assert hosts.options(place)["__cli"] == "salt-call"
     under_an_agent = dataclasses.replace(place, session="s1")
     assert hosts.options(under_an_agent)["__cli"] == "salt-minion"
 
 
-def test_progress_is_numbered_from_one(agent: Agent, place: Place) -> None:
+def test_progress_is_numbered_from_one(agent: Agent, place: AgentHome) -> None:
     spec = JobSpec("20260101000000000000", "test.ping")
     host = RemoteHost(place, RootsClient({}), agent, spec)
     host.progress("note", {"text": "a"})
@@ -112,15 +112,15 @@ def test_progress_is_numbered_from_one(agent: Agent, place: Place) -> None:
     ]
 
 
-def test_the_configured_reboot_command_is_the_one(agent: Agent, place: Place) -> None:
+def test_configured_reboot_command_is_used(agent: Agent, place: AgentHome) -> None:
     settings = dataclasses.replace(place.settings, reboot_command=["/sbin/my", "reboot"])
     spec = JobSpec("20260101000000000000", "test.ping")
     host = RemoteHost(dataclasses.replace(place, settings=settings), RootsClient({}), agent, spec)
     assert host.reboot_command() == ["/sbin/my", "reboot"]
 
 
-def test_a_host_that_nothing_reboots_says_so(
-    agent: Agent, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_host_without_a_reboot_command_reports_it(
+    agent: Agent, place: AgentHome, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(hosts, "REBOOT_COMMANDS", (("no-such-program",),))
     spec = JobSpec("20260101000000000000", "test.ping")
@@ -131,13 +131,15 @@ def test_a_host_that_nothing_reboots_says_so(
 # -- events ---------------------------------------------------------------------------------------
 
 
-def test_events_of_a_job_are_settled_before_it_has_an_outcome(agent: Agent, place: Place) -> None:
+def test_events_of_a_job_are_settled_before_it_has_an_outcome(
+    agent: Agent, place: AgentHome
+) -> None:
     assert call(agent, place, "event.send", "a/tag", {"x": 1}) is True
     (over, settled) = agent.asked
     assert over[:2] == ("hand over", "a/tag") and settled == "settle"
 
 
-def test_an_event_that_can_not_be_kept_fails_the_job(agent: Agent, place: Place) -> None:
+def test_an_event_that_can_not_be_kept_fails_the_job(agent: Agent, place: AgentHome) -> None:
     def settle() -> None:
         raise LimitError("10000 events wait for the master already")
 
@@ -146,13 +148,15 @@ def test_an_event_that_can_not_be_kept_fails_the_job(agent: Agent, place: Place)
     assert told == "ERROR: 10000 events wait for the master already"
 
 
-def test_in_states_each_event_is_kept_before_the_next_step(agent: Agent, place: Place) -> None:
+def test_in_states_each_event_is_kept_before_the_next_step(agent: Agent, place: AgentHome) -> None:
     call(agent, place, "state.single", "event.send", "a/tag")
     assert [asked[0] for asked in agent.asked if "a/tag" in asked] == ["fire"]
     assert "settle" not in agent.asked
 
 
-def test_a_function_that_acts_waits_for_the_events_before_it(agent: Agent, place: Place) -> None:
+def test_a_function_that_acts_waits_for_the_events_before_it(
+    agent: Agent, place: AgentHome
+) -> None:
     folder = place.cache_dir / "extmods" / "modules"
     folder.mkdir(parents=True)
     (folder / "mine.py").write_text(

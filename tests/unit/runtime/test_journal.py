@@ -23,7 +23,7 @@ def lines(count: int) -> bytes:
     return b"".join(encode_line({"kind": "begin", "n": n, "seq": n}) for n in range(1, count + 1))
 
 
-def test_what_was_appended_is_there_after_opening_again(tmp_path: Path) -> None:
+def test_appended_records_are_read_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
         journal.append({"kind": "received"})
@@ -72,7 +72,7 @@ def test_a_flipped_bit_in_any_record_is_damage(place: int, bit: int) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 1, 20, len(lines(1)), len(lines(3)) - 2])
-def test_a_journal_that_is_shorter_than_it_was_is_damage(tmp_path: Path, left: int) -> None:
+def test_shortened_journal_is_reported_as_damage(tmp_path: Path, left: int) -> None:
     path = tmp_path / "journal"
     with Journal(path) as journal:
         for number in range(3):
@@ -134,7 +134,7 @@ def test_a_journal_whose_folder_is_replaced_while_it_is_read_is_no_damage(
 
 def test_a_gap_in_the_numbers_is_damage() -> None:
     first, second, third = lines(3).splitlines(keepends=True)
-    with pytest.raises(JournalDamagedError, match="record 2 says that it is 3"):
+    with pytest.raises(JournalDamagedError, match="record 2 has the number 3"):
         decode_all(first + third)
     assert second
 
@@ -160,7 +160,7 @@ def test_the_record_is_on_disk_when_append_returns(
     assert order == ["write", "sync"]
 
 
-def test_a_begin_that_does_not_fit_leaves_no_trace(
+def test_begin_record_that_does_not_fit_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write

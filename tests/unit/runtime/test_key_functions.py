@@ -26,7 +26,7 @@ def test_the_trusted_master_is_shown_too(tmp_path: Path) -> None:
     assert key.finger_master(context_of(tmp_path)) == master.fingerprint
 
 
-def test_without_keys_it_says_so(tmp_path: Path) -> None:
+def test_key_functions_report_missing_keys(tmp_path: Path) -> None:
     for function in (key.finger, key.finger_master):
         with pytest.raises(NotFoundError):
             function(context_of(tmp_path))

@@ -10,11 +10,11 @@ import pytest
 from catena.core.context import Context
 from catena.core.plugins import Plugin, StateMark
 from catena.core.types import StateResult
-from catena.runtime.executor import Outcome
+from catena.runtime.executor import FinishedJob
 from catena.runtime.loader import CustomRegistry, MalformedStateError
-from catena.runtime.session import Session
+from catena.runtime.session import JobSession
 
-Run = Callable[..., Outcome]
+Run = Callable[..., FinishedJob]
 
 
 @pytest.fixture
@@ -88,7 +88,9 @@ def test_a_module_has_the_name_that_it_gives_itself(
     assert not run("filename.fun").ret.success
 
 
-def test_a_module_that_refuses_says_why(module: Callable[[str, str], None], run: Run) -> None:
+def test_module_that_refuses_to_load_gives_its_reason(
+    module: Callable[[str, str], None], run: Run
+) -> None:
     module(
         "_modules/orc_b.py",
         "def __virtual__():\n    return False, 'not today'\ndef fun():\n    return 1\n",
@@ -125,7 +127,7 @@ def test_salts_names_can_be_imported_while_a_module_loads_or_runs_and_never_else
 
 
 def test_a_custom_state_returns_what_states_return(
-    module: Callable[[str, str], None], session: Session
+    module: Callable[[str, str], None], session: JobSession
 ) -> None:
     module(
         "_states/orcstate.py",
@@ -147,7 +149,7 @@ def test_a_custom_state_returns_what_states_return(
         context.states["orcstate.bad"].call(context, "x")
 
 
-def test_a_module_that_goes_away_is_gone_after_the_next_sync(
+def test_removed_module_is_gone_after_the_next_sync(
     module: Callable[[str, str], None], run: Run, roots: Path
 ) -> None:
     module("_modules/orc.py", "def fun():\n    return 1\n")
@@ -193,7 +195,7 @@ def test_a_module_may_have_more_names_and_be_told_the_options(
     assert not run("not_looked_at.f").ret.success
 
 
-def test_a_module_that_only_calls_itself_as_a_built_in_adds_to_it(
+def test_custom_module_with_the_virtual_name_of_a_built_in_extends_it(
     module: Callable[[str, str], None], run: Run
 ) -> None:
     module(
@@ -319,7 +321,7 @@ def test_what_is_synced_can_be_chosen(roots: Path, run: Run) -> None:
         ),
     ],
 )
-def test_names_below_salt_do_what_their_names_say(
+def test_salt_api_names_work_as_named(
     module: Callable[[str, str], None], run: Run, expression: str, expected: object
 ) -> None:
     name = expression.partition("(")[0].rpartition(".")[0]

@@ -49,7 +49,7 @@ def test_what_is_plain_already_stays_as_it_is(value: Any) -> None:
         (iter([1, 2]), [1, 2]),
     ],
 )
-def test_what_python_has_more_gets_the_nearest_plain_form(value: Any, expected: Any) -> None:
+def test_python_types_without_a_json_form_get_the_nearest_one(value: Any, expected: Any) -> None:
     assert plain(value) == expected
 
 
@@ -60,7 +60,7 @@ def test_a_loop_in_the_data_ends(value: Any = None) -> None:
     assert not is_plain(loop)
 
 
-def test_what_goes_nowhere_has_no_limit() -> None:
+def test_value_that_is_not_sent_has_no_size_limit() -> None:
     assert shorten("x" * 10_000_000, NO_LIMIT)[1] is False
 
 

@@ -67,7 +67,7 @@ def test_what_an_earlier_agent_wrote_is_read_and_the_other_way_round() -> None:
     assert serialise(POINT, KEY) == EARLIEST
 
 
-def test_it_is_yaml_for_people(file: ResumeFile) -> None:
+def test_resume_file_is_readable_yaml(file: ResumeFile) -> None:
     import yaml
 
     file.write(POINT)
@@ -83,7 +83,7 @@ def test_file_and_key_are_for_their_owner_only(file: ResumeFile, tmp_path: Path)
     assert (tmp_path / "pki/resume.key").stat().st_mode & 0o777 == 0o600
 
 
-def test_taking_renames_it_so_that_it_is_never_missing(file: ResumeFile) -> None:
+def test_taking_renames_the_resume_file_so_that_it_is_never_missing(file: ResumeFile) -> None:
     file.write(POINT)
     file.take()
     assert not file.path.exists()
@@ -92,7 +92,7 @@ def test_taking_renames_it_so_that_it_is_never_missing(file: ResumeFile) -> None
     assert file.taken() is None
 
 
-def test_what_a_killed_process_left_of_it_is_swept(file: ResumeFile) -> None:
+def test_leftovers_of_a_killed_writer_are_removed(file: ResumeFile) -> None:
     file.sweep()
     file.write(POINT)
     torn = file.path.with_name(f".{file.path.name}.4711.new")
@@ -129,7 +129,7 @@ def test_clearing_removes_both_and_says_whether_there_was_one(file: ResumeFile) 
         ssh_extra_filerefs=st.text(),
     )
 )
-def test_any_text_survives(point: ResumePoint) -> None:
+def test_resume_file_keeps_any_text(point: ResumePoint) -> None:
     assert parse(serialise(point, KEY), KEY) == point
 
 
@@ -153,7 +153,7 @@ def test_any_changed_byte_is_refused(place: int, value: int) -> None:
         ("\0\0\0\0", True),
     ],
 )
-def test_a_clean_of_one_run_leaves_an_unsigned_file_that_names_another(
+def test_cleaning_one_run_keeps_an_unsigned_file_of_another_run(
     file: ResumeFile, text: str, goes: bool
 ) -> None:
     file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ def test_a_pipe_in_its_place_does_not_block(file: ResumeFile) -> None:
         file.waiting()
 
 
-def test_too_much_to_hand_back_is_refused_before_anything_is_written(file: ResumeFile) -> None:
+def test_oversized_resume_data_is_refused_before_anything_is_written(file: ResumeFile) -> None:
     with pytest.raises(LimitError):
         file.write(dataclasses.replace(POINT, ssh_extra_filerefs="x" * 70_000))
     assert file.waiting() is None

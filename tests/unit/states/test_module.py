@@ -55,7 +55,7 @@ def test_arguments_come_by_name_as_lists_and_as_mappings(world: Any, state: Any)
 
 
 @pytest.mark.parametrize("state", CLASSIC)
-def test_missing_and_surplus_arguments_are_told(world: Any, state: Any) -> None:
+def test_missing_and_surplus_arguments_are_reported(world: Any, state: Any) -> None:
     row = one(world, state, [{"name": "probe.answer"}])
     assert row["result"] is False
     assert row["comment"] == "The following arguments are missing: value"

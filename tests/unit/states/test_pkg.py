@@ -68,7 +68,7 @@ def test_a_version_goes_into_the_list_with_its_name() -> None:
     assert alone["version"] == "3" and "pkgs" not in alone
 
 
-def test_what_differs_stays_apart() -> None:
+def test_states_with_different_options_are_not_joined() -> None:
     others = [
         chunk("b", "removed"),
         chunk("c", fromrepo="other"),

@@ -28,7 +28,7 @@ def test_results(world: Any, fun: Any, result: Any, in_test_mode: Any, changes: 
     assert (tried["result"], bool(tried["changes"])) == (in_test_mode, changes)
 
 
-def test_configurable_answers_as_told(world: Any) -> None:
+def test_configurable_state_returns_the_given_result(world: Any) -> None:
     found = row(
         world,
         "configurable_test_state",

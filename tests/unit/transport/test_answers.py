@@ -8,20 +8,20 @@ import pytest
 
 from catena.core.errors import LimitError
 from catena.transport import wire
-from catena.transport.answers import TOGETHER_BYTES, Answers
+from catena.transport.answers import TOGETHER_BYTES, ReplyQueue
 from catena.transport.framing import FRAME_LIMIT, FrameReader
 from catena.transport.messages import ClientItem, ClientItems, ClientReply, Envelope
 
 ONE, OTHER = b"1" * 16, b"2" * 16
 
 
-def written(answers: Answers) -> list[Envelope]:
+def written(answers: ReplyQueue) -> list[Envelope]:
     frames = FrameReader().feed(answers.take())
     return [wire.unpack(raw, socket="local", receiver="client") for raw in frames]
 
 
 def said(*messages: tuple[Any, bytes]) -> list[tuple[bytes, Any]]:
-    answers = Answers()
+    answers = ReplyQueue()
     for message, reply_to in messages:
         answers.add(message, reply_to)
     assert answers.size
@@ -65,7 +65,7 @@ def test_a_large_item_goes_alone_and_many_small_ones_are_no_large_message() -> N
 
 
 def test_what_can_not_travel_leaves_the_others() -> None:
-    answers = Answers()
+    answers = ReplyQueue()
     answers.add(ClientItem(1), ONE)
     with pytest.raises(wire.NotPackableError):
         answers.add(ClientItem(object()), ONE)

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from catena.transport.enrolment import Applicant, Enrolment, EnrolState, Next, Trusted, TrustStore
+from catena.transport.enrolment import (
+    Applicant,
+    Enrolment,
+    EnrolOutcome,
+    EnrolState,
+    Trusted,
+    TrustStore,
+)
 from catena.transport.keys import UnsafeKeyError, generate, token_proof
 from catena.transport.messages import EnrolOffer, EnrolProbe, EnrolReply, EnrolRequest, Failure
 
@@ -33,7 +40,7 @@ def test_without_a_key_the_master_is_asked_for_it(store: TrustStore) -> None:
 def test_the_first_key_is_trusted_and_kept(store: TrustStore) -> None:
     enrolment = Enrolment(applicant(), store)
     following = enrolment.answer(EnrolOffer(MASTER.public, "1"))
-    assert following == Next((Trusted(MASTER.fingerprint, first_use=True),), ask=True)
+    assert following == EnrolOutcome((Trusted(MASTER.fingerprint, first_use=True),), ask=True)
     assert enrolment.question() == EnrolRequest("m1", "mach1", "1.0", "")
     again = Enrolment(applicant(), store)
     assert again.master_key == MASTER.public
@@ -42,7 +49,7 @@ def test_the_first_key_is_trusted_and_kept(store: TrustStore) -> None:
 def test_a_second_offer_changes_nothing(store: TrustStore) -> None:
     enrolment = Enrolment(applicant(), store)
     enrolment.answer(EnrolOffer(MASTER.public, "1"))
-    assert enrolment.answer(EnrolOffer(OTHER.public, "1")) == Next()
+    assert enrolment.answer(EnrolOffer(OTHER.public, "1")) == EnrolOutcome()
     assert store.load() == enrolment.master_key == MASTER.public
 
 
@@ -105,8 +112,8 @@ def test_a_state_is_reported_once_and_asked_again(store: TrustStore, state: str)
     store.keep(MASTER.public)
     enrolment = Enrolment(applicant(), store)
     first = enrolment.answer(reply(state))
-    assert first == Next((EnrolState(state, "because"),), retry_seconds=10.0)
-    assert enrolment.answer(reply(state)) == Next(retry_seconds=10.0)
+    assert first == EnrolOutcome((EnrolState(state, "because"),), retry_seconds=10.0)
+    assert enrolment.answer(reply(state)) == EnrolOutcome(retry_seconds=10.0)
     enrolment.forget_state()
     assert enrolment.answer(reply(state)).events
 
@@ -142,10 +149,10 @@ def test_words_of_a_stranger_are_made_printable(store: TrustStore) -> None:
 def test_an_unknown_state_and_a_busy_master_are_asked_again(store: TrustStore) -> None:
     store.keep(MASTER.public)
     enrolment = Enrolment(applicant(), store)
-    assert enrolment.answer(reply("whatever")) == Next()
-    assert enrolment.answer(Failure("TryLaterError", "busy")) == Next()
+    assert enrolment.answer(reply("whatever")) == EnrolOutcome()
+    assert enrolment.answer(Failure("TryLaterError", "busy")) == EnrolOutcome()
     following = enrolment.answer(Failure("UsageError", "no such id"))
-    assert following == Next((EnrolState("denied", "no such id"),))
+    assert following == EnrolOutcome((EnrolState("denied", "no such id"),))
 
 
 def test_a_key_that_cannot_be_kept_is_not_trusted(tmp_path: Path) -> None:

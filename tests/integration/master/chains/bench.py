@@ -14,11 +14,14 @@ from catena.client.requests.chains import ChainAction, ChainDocument, ChainRef, 
 from catena.core.clock import ManualClock
 from catena.core.events import Event
 from catena.core.job import JobProgress, JobReturn
+from catena.core.records import encode
 from catena.master.chains.dependencies import ChainParts, ChainRules
 from catena.master.chains.engine import Chains
 from catena.master.chains.files import ChainFiles
+from catena.master.chains.rendering import ChunkRenderer
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
+from catena.master.executions.starts import AgentStarts
 from catena.master.jobs.handover import Handover, Moves
 from catena.master.jobs.order_clock import SteadyTime
 from catena.master.jobs.service import JobParts, Jobs
@@ -55,7 +58,14 @@ class AllMinions:
 class Bench:
     """Everything that a test of chains needs; made by `a_bench`."""
 
-    def __init__(self, folder: Path, store: Store, minions: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        minions: tuple[str, ...],
+        renderer: ChunkRenderer | None = None,
+    ) -> None:
+        self.renderer = renderer or ChunkRenderer()
         self.folder = folder
         self.store = store
         self.minions = minions
@@ -70,7 +80,7 @@ class Bench:
         self.chains = self._chains()
 
     def _jobs(self) -> Jobs:
-        moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
+        moves = self.moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
         steady = SteadyTime(self.store, HostClocks(self.clock, self.host_boot, self.host_id).read)
         self.handover = Handover(self.store, NoLink(), moves, steady)
         targets = AllMinions(self.minions)
@@ -90,9 +100,12 @@ class Bench:
             files=self.files,
             clocks=HostClocks(self.clock, self.host_boot, self.host_id),
             rules=self.rules,
+            renderer=self.renderer,
         )
         chains = Chains(self.parts)
         self.jobs.observe(chains.results)
+        self.moves.holds = chains
+        self.agent_starts = AgentStarts(self.store, self.bus, [chains])
         return chains
 
     async def restart(self) -> None:
@@ -153,7 +166,7 @@ class Bench:
             {"tgt": tgt, "action": {"kind": kind, "data": dict(data)}} for kind, data in actions
         )
         made = await self.chains.service.apply(ChainDocument(label, entries, again=again), "alice")
-        return int(made["id"])
+        return made.id
 
     async def begin(
         self, label: str, *actions: tuple[str, Mapping[str, Any]], again: bool = False
@@ -165,7 +178,8 @@ class Bench:
         return chain_id
 
     async def show(self, label: str) -> dict[str, Any]:
-        return await self.chains.service.show(ChainRef(label), "alice")
+        shown: dict[str, Any] = encode(await self.chains.service.show(ChainRef(label), "alice"))
+        return shown
 
     async def states(self, label: str, minion: str = "") -> list[str]:
         """Return the states of a minion's executions in order."""
@@ -219,7 +233,7 @@ class Bench:
 
     async def follows(self, *starts: Event) -> None:
         """Let chains take start events."""
-        await self.chains.take_starts(starts, starts[-1].seq)
+        await self.agent_starts.take(starts, starts[-1].seq)
 
 
 def action(kind: str, **data: Any) -> ChainAction:
@@ -254,13 +268,16 @@ def ret(jid: str, fun: str, value: Any, **more: Any) -> JobReturn:
 
 @asynccontextmanager
 async def a_bench(
-    folder: Path, minions: tuple[str, ...] = ("web1",), url: str = ""
+    folder: Path,
+    minions: tuple[str, ...] = ("web1",),
+    url: str = "",
+    renderer: ChunkRenderer | None = None,
 ) -> AsyncIterator[Bench]:
     """Yield a fresh bench, whose store is an SQLite file or that of *url*."""
     store = Store(url or f"sqlite:///{folder / 'master.db'}")
     await store.open()
     try:
-        bench = Bench(folder, store, minions)
+        bench = Bench(folder, store, minions, renderer)
         await bench.open()
         yield bench
     finally:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from catena.client.replies.chains import ChainEventItem, ChainOutputItem, ChainViewItem
+from catena.client.replies.jobs import JobOutputItem
 from catena.client.requests.chains import ChainList, ChainRef, ChainSchedule
 from catena.core.errors import InvalidStateError
-from catena.master.chains import dispatch
+from catena.master.chains import dispatch, view_rows
+from catena.master.chains.batches import Batch
 from catena.master.chains.claims import Draft
 from catena.master.chains.model import Chunk
 from catena.master.chains.rows import CHUNK_ROWS
@@ -142,6 +145,26 @@ async def test_a_failure_fails_what_follows_on_that_minion_only(tmp_path: Path) 
         assert (ended["state"], ended["reason"]) == ("failed", "2 of 6 actions failed")
 
 
+async def test_history_of_a_retried_chain_ends_with_the_newest_lines_of_all_runs(
+    bench: Bench,
+) -> None:
+    chain = await bench.begin("patch", CMD)
+    (one,) = await ids(bench, "patch")
+    (jid,) = await bench.job_ids(START)
+    await bench.returns(ret(jid, START, {key(chain, one, 1): row(False, "x")}))
+    await bench.chains.service.retry(ChainRef("patch"), "bob")
+    await bench.chains.scheduler.tick()
+    await bench.returns(ret(jid, START, {key(chain, one, 1): row(True)}))
+    last = await bench.store.read(lambda conn: view_rows.history(conn, chain, 4))
+    whole = await bench.store.read(lambda conn: view_rows.history(conn, chain, 200))
+    assert whole[-4:] == last
+    stored = sa.select(HISTORY.c.event).order_by(HISTORY.c.id)
+    stored = stored.where((HISTORY.c.subject != "chain_minion") | (HISTORY.c.event == "late"))
+    events = await bench.store.read(lambda conn: list(conn.execute(stored).scalars()))
+    assert [line.event for line in whole] == events
+    assert {line.epoch for line in whole} == {0, 1, 2}
+
+
 async def test_a_retry_runs_again_from_the_failed_action_under_a_higher_epoch(
     bench: Bench,
 ) -> None:
@@ -207,7 +230,7 @@ async def test_a_return_without_results_of_the_chain_fails_it_with_its_text(
         assert comments == {"Rendering SLS failed"}
 
 
-async def test_a_resume_that_is_older_than_the_run_it_goes_on_with_is_believed(
+async def test_resume_return_is_accepted_when_its_job_is_older_than_the_run(
     bench: Bench,
 ) -> None:
     # Made for the minion's first start, lost on its way, sent again after the chain's reboot.
@@ -264,14 +287,14 @@ async def test_a_next_chunk_that_could_not_be_scheduled_fails_what_waits_for_it(
 async def test_a_chain_that_meets_a_fault_of_the_master_fails_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = dispatch.render_all
+    real = dispatch.plans_of
 
-    def spoilt(found: Draft, packages: tuple[str, ...]) -> dispatch.Rendering:
+    def spoilt(found: Draft, packages: tuple[str, ...]) -> tuple[Batch, dispatch.RenderedDraft]:
         if found.row.label == "odd":
             raise KeyError("nobody thought of this")
         return real(found, packages)
 
-    monkeypatch.setattr(dispatch, "render_all", spoilt)
+    monkeypatch.setattr(dispatch, "plans_of", spoilt)
     await bench.begin("odd", CMD)
     await bench.begin("even", CMD)
     assert (await bench.show("even"))["state"] == "dispatched"
@@ -308,7 +331,7 @@ async def test_a_start_that_is_followed_late_proves_no_reboot_that_was_armed_aft
     assert await bench.states("patch") == ["DONE", "NEW"]
 
 
-async def test_a_reboot_that_does_not_come_fails_and_the_minion_is_told(bench: Bench) -> None:
+async def test_missing_reboot_fails_and_the_minion_is_notified(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, ("reboot", {"at_minutes": 10}), HIGHSTATE)
     one, two, _ = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -384,8 +407,8 @@ async def test_cancelling_stops_everything_and_tells_the_minion(bench: Bench) ->
     (jid,) = await bench.job_ids(START)
     one, _ = await ids(bench, "patch")
     await bench.progresses(jid, 1, chain_id=chain, chunk=1, action_id=one, event="begin")
-    view = await bench.chains.service.cancel(ChainRef("patch"), "bob")
-    assert view["state"] == "cancelled"
+    line = await bench.chains.service.cancel(ChainRef("patch"), "bob")
+    assert line.state == "cancelled"
     assert await bench.states("patch") == ["CANCELLED", "CANCELLED"]
     await bench.chains.scheduler.tick()
 
@@ -410,7 +433,7 @@ async def test_a_job_that_is_never_taken_fails_its_chain_when_it_expires(bench: 
     assert "not handed over" in view["minions"][0]["actions"][0]["comment"]
 
 
-async def test_a_run_of_which_nobody_hears_again_is_lost_and_says_so(bench: Bench) -> None:
+async def test_run_without_further_reports_is_lost_with_the_reason(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, REBOOT, HIGHSTATE)
     one, two, _ = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -474,14 +497,40 @@ async def test_watching_shows_the_chain_its_events_and_its_end(bench: Bench) -> 
     chain = await bench.begin("patch", CMD)
     (one,) = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
-    stream: AsyncIterator[dict[str, Any]] = bench.chains.service.watch(ChainRef("patch"), "x")
+    stream = bench.chains.service.watch(ChainRef("patch"), "x")
     first = await anext(stream)
-    assert (first["type"], first["state"]) == ("chain", "dispatched")
+    assert isinstance(first, ChainViewItem)
+    assert (first.type, first.state) == ("chain", "dispatched")
     await bench.returns(ret(jid, START, {key(chain, one, 1): row(True)}))
     items = [item async for item in stream]
-    tags = [item["tag"].split("/", 3)[3] for item in items if item["type"] == "event"]
+    tags = [item.tag.split("/", 3)[3] for item in items if isinstance(item, ChainEventItem)]
     assert tags == ["running", f"action/{one}/succeed", "chunk/1/apply", "done"]
-    assert (items[-1]["type"], items[-1]["state"]) == ("chain", "done")
+    assert isinstance(items[-1], ChainViewItem)
+    assert items[-1].state == "done"
+
+
+async def test_watching_shows_what_its_jobs_print_and_nothing_of_other_jobs(
+    bench: Bench,
+) -> None:
+    chain = await bench.begin("patch", CMD)
+    (one,) = await ids(bench, "patch")
+    (jid,) = await bench.job_ids(START)
+    stream = bench.chains.service.watch(ChainRef("patch"), "x")
+    await anext(stream)
+    following = asyncio.ensure_future(anext(stream))
+    while not bench.parts.watchers.are_there:
+        await asyncio.sleep(0)
+    observer, minion = bench.chains.results, bench.minions[0]
+
+    def printed(conn: sa.Connection) -> None:
+        for number, (job, text) in enumerate((("20260101000000000001", "no"), (jid, "line\n")), 1):
+            observer.on_output(conn, job, JobOutputItem(minion, number, "stdout", text, 3))
+
+    await bench.store.write(printed)
+    assert await following == ChainOutputItem(minion, "stdout", "line\n", 3)
+    await bench.returns(ret(jid, START, {key(chain, one, 1): row(True)}))
+    items = [item async for item in stream]
+    assert isinstance(items[-1], ChainViewItem) and items[-1].state == "done"
 
 
 async def test_old_chains_leave_the_list_but_are_kept(bench: Bench) -> None:
@@ -490,7 +539,7 @@ async def test_old_chains_leave_the_list_but_are_kept(bench: Bench) -> None:
     (jid,) = await bench.job_ids(START)
     await bench.returns(ret(jid, START, {key(chain, one, 1): row(True)}))
     lines = await bench.chains.service.list(ChainList(), "alice")
-    assert [(line["label"], line["counts"]) for line in lines] == [("patch", {"Completed": 1})]
+    assert [(line.label, line.counts) for line in lines] == [("patch", {"Completed": 1})]
     bench.clock.advance(8 * 24 * HOUR)
     await bench.chains.scheduler.tick()
     assert await bench.chains.service.list(ChainList(), "alice") == []

@@ -106,10 +106,10 @@ async def test_a_label_is_refused_while_a_chain_of_it_has_not_ended(bench: Bench
         await bench.chains.scheduler.tick()
     beside = ChainCreate("patch", again=True)
     second = await bench.chains.service.create(beside, "alice")
-    assert second["id"] != first
-    with pytest.raises(UsageError, match=rf"'patch' \({second['id']}\), which is draft"):
+    assert second.id != first
+    with pytest.raises(UsageError, match=rf"'patch' \({second.id}\), which is draft"):
         await bench.chains.service.create(beside, "alice")
-    await bench.chains.service.delete(ChainRef(str(second["id"])), "alice")
+    await bench.chains.service.delete(ChainRef(str(second.id)), "alice")
     await bench.chains.service.cancel(ChainRef(str(first)), "alice")
     assert await bench.apply("patch", CMD) != first
 
@@ -137,7 +137,7 @@ async def test_a_chain_waits_for_its_approval_and_for_its_time(bench: Bench) -> 
     await bench.chains.scheduler.tick()
     assert await bench.states("patch") == ["PENDING_APPROVE"]
     line = await bench.chains.service.approve(ChainRef("patch"), "bob")
-    assert line["state"] == "scheduled"
+    assert line.state == "scheduled"
     assert (await bench.show("patch"))["approved_by"] == "bob"
     await bench.chains.scheduler.tick()
     assert await bench.states("patch") == ["PENDING_SCHEDULE"]
@@ -277,10 +277,10 @@ async def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(
     chain = await bench.apply("patch", CMD, ("reboot", {}), CMD)
     shown = await bench.chains.service.render(ChainRef("patch"), "alice")
     names = [f"actionchains/actionchain_{chain}_machine0_{n}.sls" for n in (1, 2)]
-    assert [file["file"] for file in shown["files"]] == names
-    for file in shown["files"]:
-        written = (tmp_path / "chains" / file["file"]).read_text()
-        assert written == file["text"]
+    assert [file.file for file in shown.files] == names
+    for file in shown.files:
+        written = (tmp_path / "chains" / file.file).read_text()
+        assert written == file.text
     assert (await bench.show("patch"))["state"] == "draft"
     assert await bench.job_ids(START) == []
     assert bench.files.overlay("web1") == {}
@@ -299,7 +299,7 @@ async def test_reboot_has_no_state_on_transactional_systems_of_new_agents(
     await bench.store.write(lambda conn: conn.execute(change) and None)
     await bench.apply("patch", CMD, ("reboot", {}), CMD)
     shown = await bench.chains.service.render(ChainRef("patch"), "alice")
-    text = shown["files"][0]["text"]
+    text = shown.files[0].text
     assert ("reboot_required: true" in text) is stateless
     assert ("system.reboot" in text) is not stateless
 
@@ -307,7 +307,7 @@ async def test_reboot_has_no_state_on_transactional_systems_of_new_agents(
 async def test_a_preview_is_a_job_in_test_mode_without_reboots(bench: Bench) -> None:
     chain = await bench.apply("patch", CMD, ("reboot", {}), ("apply", {"mods": ["web"]}))
     job = await bench.chains.service.preview(ChainRef("patch"), "alice")
-    assert await bench.job_ids("state.sls") == [job["jid"]]
+    assert await bench.job_ids("state.sls") == [job.jid]
     (path,) = bench.files.overlay("web1").values()
     text = path.read_text()
     assert "system.reboot" not in text

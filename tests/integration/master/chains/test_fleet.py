@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from catena.master.chains import dispatch
+from catena.master.chains import batches
 from catena.master.store.chain_tables import CHUNKS
 from tests.integration.master.chains.bench import a_bench
 from tests.integration.master.chains.test_course import CMD, START
@@ -17,7 +17,7 @@ FLEET = tuple(f"web{number}" for number in range(1, 6))
 
 @pytest.fixture(autouse=True)
 def _few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_SLICE", 2)
+    monkeypatch.setattr(batches, "BATCH_MINIONS", 2)
 
 
 async def test_every_minion_of_a_fleet_finds_the_file_that_its_job_names(tmp_path: Path) -> None:

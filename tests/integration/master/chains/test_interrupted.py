@@ -33,7 +33,7 @@ async def cut(bench: Bench, *actions: tuple[str, dict[str, Any]]) -> tuple[int, 
     return chain, found
 
 
-async def test_what_is_marked_done_is_not_run_and_the_chain_goes_on_behind_it(
+async def test_action_marked_done_does_not_run_and_the_chain_continues_after_it(
     bench: Bench,
 ) -> None:
     chain, (_, two) = await cut(bench, CMD, CMD)

@@ -86,7 +86,7 @@ async def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hell
     assert "(mgractionchains.start) was open on web1: it ends as lost where" in told[1]
 
 
-async def test_chain_that_the_minion_still_works_on_goes_on(
+async def test_chain_with_a_running_job_continues(
     tmp_path: Path,
 ) -> None:
     async def after(bench: Bench) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.master.chains import engine
-from catena.master.chains.engine import CONSUMER
+from catena.master.executions import starts as agent_starts
+from catena.master.executions.engine import AgentStart
+from catena.master.executions.starts import CURSOR
 from tests.integration.master.chains.bench import Bench, a_bench, key, ret, row
 from tests.integration.master.chains.test_course import REBOOT, START
 
@@ -41,7 +42,7 @@ async def test_starts_that_come_together_prove_the_reboot_of_each(tmp_path: Path
         starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
         await bench.follows(*starts)
         assert [await bench.states("patch", minion) for minion in BOTH] == [["DONE"], ["DONE"]]
-        assert await bench.bus.cursor(CONSUMER) == starts[-1].seq
+        assert await bench.bus.cursor(CURSOR) == starts[-1].seq
 
 
 async def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
@@ -50,24 +51,24 @@ async def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
     async with a_bench(tmp_path, BOTH) as bench:
         await both_wait(bench)
         starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
-        on_start = bench.chains.results.on_start
+        start_event = bench.chains.start_event
 
-        def faulty(conn: sa.Connection, minion: str, *more: Any) -> Sequence[Any]:
-            if minion == "web1":
+        def faulty(conn: sa.Connection, start: AgentStart) -> Sequence[Any]:
+            if start.minion == "web1":
                 raise ValueError("a fault")
-            return on_start(conn, minion, *more)
+            return start_event(conn, start)
 
-        monkeypatch.setattr(bench.chains.results, "on_start", faulty)
+        monkeypatch.setattr(bench.chains, "start_event", faulty)
         await bench.follows(*starts)
         assert await bench.states("patch", "web1") == ["RUNNING"]
         assert await bench.states("patch", "web2") == ["DONE"]
-        assert await bench.bus.cursor(CONSUMER) == starts[-1].seq
+        assert await bench.bus.cursor(CURSOR) == starts[-1].seq
 
 
 async def test_events_that_are_no_starts_are_not_kept_from_pruning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "UNSAVED", 3)
+    monkeypatch.setattr(agent_starts, "UNSAVED", 3)
 
     async with a_bench(tmp_path) as bench:
         saved: asyncio.Queue[int] = asyncio.Queue()
@@ -78,8 +79,8 @@ async def test_events_that_are_no_starts_are_not_kept_from_pruning(
             saved.put_nowait(seq)
 
         monkeypatch.setattr(bench.bus, "advance", told)
-        await bench.bus.cursor(CONSUMER)
-        following = asyncio.create_task(bench.chains.follow_starts())
+        await bench.bus.cursor(CURSOR)
+        following = asyncio.create_task(bench.agent_starts.run())
         last = 0
         for number in range(4):
             last = (await bench.bus.fire("app/x", {"n": number})).seq
@@ -89,4 +90,4 @@ async def test_events_that_are_no_starts_are_not_kept_from_pruning(
             seen = await asyncio.wait_for(saved.get(), 10)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
-        assert await bench.bus.cursor(CONSUMER) >= last - 2
+        assert await bench.bus.cursor(CURSOR) >= last - 2

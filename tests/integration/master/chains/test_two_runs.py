@@ -136,7 +136,7 @@ async def test_a_resume_that_fails_fails_the_chain_that_it_names(bench: Bench) -
     assert await bench.states("second") == ["DONE", "FAILED", "FAILED"]
 
 
-async def test_a_failed_resume_that_names_nothing_fails_nobody_by_guess(bench: Bench) -> None:
+async def test_failed_resume_without_a_run_fails_no_run(bench: Bench) -> None:
     await waits(bench, "first")
     await waits(bench, "second")
     jid = await resumes(bench)
@@ -169,7 +169,7 @@ async def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
 
 
 @pytest.mark.parametrize("named", [{"actionchain_id": 77}, {"actionchain_id": 77, "epoch": 1}, {}])
-async def test_a_run_is_not_disowned_by_the_word_on_another(
+async def test_run_is_not_disowned_by_a_report_on_another(
     bench: Bench, named: dict[str, int]
 ) -> None:
     await waits(bench, "first")
@@ -207,7 +207,7 @@ async def test_a_clean_names_the_run_to_agents_that_take_it(
 
 
 @pytest.mark.parametrize(("wire", "sent"), [(1, 0), (2, 1)])
-async def test_an_agent_that_takes_no_epoch_is_not_told_to_forget_a_replaced_run(
+async def test_agent_without_epoch_support_gets_no_clean_for_a_replaced_run(
     bench: Bench, wire: int, sent: int
 ) -> None:
     await understands(bench, wire)
@@ -252,7 +252,7 @@ async def test_a_run_that_its_minion_no_longer_knows_ends_with_that_reason(
     assert reasons == ["", f"web1: {expected}", f"web1: {expected}"]
 
 
-async def test_a_run_that_was_disowned_too_early_goes_on(bench: Bench) -> None:
+async def test_run_that_was_disowned_too_early_continues(bench: Bench) -> None:
     chain = await waits(bench, "first")
     third = (await ids(bench, "first"))[2]
     jid = await resumes(bench)

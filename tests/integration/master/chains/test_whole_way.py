@@ -14,13 +14,14 @@ from catena.client.requests.blobs import BlobPut
 from catena.client.requests.chains import ChainRef, ChainSchedule
 from catena.core.config.minion import MinionSettings
 from catena.core.job import ChainManifest, JobReturn, JobSpec
+from catena.core.payloads import of_chain
 from catena.core.records import decode
 from catena.fileserver.roots import RootsClient
 from catena.master.chains import document
 from catena.master.chains.files import SHIPPED
 from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.runtime.executor import execute
-from catena.runtime.host import AfterKind, Place
+from catena.runtime.host import AfterKind, AgentHome
 from catena.runtime.session import local_session
 from tests.integration.master.chains.bench import Bench
 
@@ -45,7 +46,8 @@ class Host:
 
     def _spec(self, jid: str, fun: str, args: tuple[Any, ...], chain: Any) -> JobSpec:
         manifest = decode(ChainManifest, chain, "manifest") if chain else None
-        return JobSpec(jid, fun, args, chain=manifest, epoch=manifest.epoch if manifest else 0)
+        payload = of_chain(manifest) if manifest else None
+        return JobSpec(jid, fun, args, payload=payload, epoch=payload.epoch if payload else 0)
 
     async def run(self, jid: str, fun: str, *args: Any) -> tuple[JobReturn, bool]:
         """Run a job as the minion would, tell the master; return (return, whether it reboots)."""
@@ -64,7 +66,7 @@ class Host:
             "demo_root": str(self.folder / "root"),
             "num_cpus": 2,
         }
-        place = Place(
+        place = AgentHome(
             settings,
             self.name,
             "machine0",
@@ -171,7 +173,7 @@ async def test_what_an_operator_types_reaches_the_host_as_it_was_typed(
     assert view["minions"][0]["actions"][2]["changes"] == {"ret": "a: {{ b }}"}
 
 
-async def test_a_failed_script_stops_the_chain_and_a_retry_goes_on_from_it(
+async def test_failed_script_stops_the_chain_and_retry_continues_from_it(
     bench: Bench, tmp_path: Path
 ) -> None:
     host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
@@ -187,7 +189,7 @@ async def test_a_failed_script_stops_the_chain_and_a_retry_goes_on_from_it(
     assert view["minions"][0]["actions"][2]["reason"] == "Prerequisite failed"
     flag.touch()
     bench.clock.advance(1)
-    view = await bench.chains.service.retry(ChainRef("patch"), "alice")
+    await bench.chains.service.retry(ChainRef("patch"), "alice")
     await bench.chains.scheduler.tick()
     view = await bench.show("patch")
     await host.run(view["jids"][0], "mgractionchains.start", view["id"])
@@ -210,7 +212,7 @@ async def test_a_preview_changes_nothing(
     job = await bench.chains.service.preview(ChainRef("patch"), "alice")
     name = next(iter(bench.files.overlay("web1")))
     sls = name.removesuffix(".sls").replace("/", ".")
-    ret, reboots = await host.run(job["jid"], "state.sls", sls)
+    ret, reboots = await host.run(job.jid, "state.sls", sls)
     assert not reboots
     assert list((host.folder / "root").iterdir()) == []
     assert ret.success, ret.value
@@ -234,7 +236,7 @@ async def test_preview_fails_for_a_function_that_the_minion_does_not_have(
     job = await bench.chains.service.preview(ChainRef("patch"), "alice")
     name = next(iter(bench.files.overlay("web1")))
     sls = name.removesuffix(".sls").replace("/", ".")
-    ret, _ = await host.run(job["jid"], "state.sls", sls)
+    ret, _ = await host.run(job.jid, "state.sls", sls)
     unknown, known = ret.value.values()
     assert (unknown["result"], known["result"]) == (False, True)
     assert unknown["__id__"] == "action 0, Call test.pong"

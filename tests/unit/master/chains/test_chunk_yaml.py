@@ -136,12 +136,12 @@ def test_quick_look_at_names_keeps_the_rules_for_plain_text() -> None:
 @pytest.mark.parametrize(
     "data", [{"k": b"bytes"}, {"k": "\ud800"}, {"x" * 2000: 1}, {1.5: 1}, {"k": object()}]
 )
-def test_what_has_no_form_is_refused(data: dict[Any, Any]) -> None:
+def test_value_that_yaml_cannot_express_is_refused(data: dict[Any, Any]) -> None:
     with pytest.raises(UnwritableError):
         write(data)
 
 
-def test_what_is_nested_without_end_is_refused() -> None:
+def test_endlessly_nested_value_is_refused() -> None:
     data: list[Any] = []
     for _ in range(200):
         data = [data]

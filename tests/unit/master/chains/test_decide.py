@@ -11,111 +11,26 @@ from catena.core.job import Boundary
 from catena.master.chains.decide import (
     PREREQUISITE_FAILED,
     Change,
-    Due,
-    DueRules,
     ExecutionFact,
     Outcome,
     Report,
-    anchor_of,
     boundary_overdue,
-    judge_due,
     judge_report,
     prove_boot,
     prove_by_progress,
     settle,
     to_retry,
-    waited_since,
 )
 from catena.master.chains.lifecycle import ChainEvent
 from catena.master.executions.lifecycle import EXECUTION, ExecutionEvent, ExecutionState, status
 from catena.master.process.clocks import ClockReading
 
-HOUR = 3600.0
-DUE = 1_000_000.0
-#: Scheduled two hours before it is due.
-ANCHOR = ClockReading(DUE - 2 * HOUR, 500.0, "boot")
-RULES = DueRules()
 NEW, RUNNING, DONE, FAILED = (
     ExecutionState.NEW,
     ExecutionState.RUNNING,
     ExecutionState.DONE,
     ExecutionState.FAILED,
 )
-
-
-def after(wall_hours: float, mono_hours: float | None = None, boot: str = "boot") -> ClockReading:
-    """Return the clocks so long after the due time."""
-    mono = wall_hours if mono_hours is None else mono_hours
-    return ClockReading(DUE + wall_hours * HOUR, 500.0 + (mono + 2) * HOUR, boot)
-
-
-@pytest.mark.parametrize(
-    ("now", "anchor", "what"),
-    [
-        (after(-0.1), ANCHOR, Due.wait),
-        (after(0), ANCHOR, Due.fire),
-        (after(23.9), ANCHOR, Due.fire),
-        (after(24.1), ANCHOR, Due.reject),
-        # The wall clock was set forward over the due time: nobody knows what is right.
-        (after(1, -1), ANCHOR, Due.hold),
-        (after(30, 2), ANCHOR, Due.hold),
-        # Both clocks say that it is due, whatever they think of how long ago.
-        (after(1, 5), ANCHOR, Due.fire),
-        (after(5, 1), ANCHOR, Due.fire),
-        # The host has booted since, so the boot clock says nothing.
-        (after(1, boot="other"), ANCHOR, Due.fire),
-        (after(30, boot="other"), ANCHOR, Due.hold),
-        (after(30), None, Due.hold),
-        # The wall clock was set back: by the boot clock the time has come, or will come.
-        (after(-71, 1), ANCHOR, Due.hold),
-        (after(-71, -1), ANCHOR, Due.wait),
-        (after(-0.05, 0), ANCHOR, Due.wait),
-        (after(-71, boot="other"), ANCHOR, Due.hold),
-        (after(-1, boot="other"), ANCHOR, Due.wait),
-        (after(-71), None, Due.wait),
-        # A small step is what time servers do.
-        (after(0.05, 0), ANCHOR, Due.fire),
-    ],
-)
-def test_a_due_chain_starts_waits_or_is_rejected(
-    now: ClockReading, anchor: ClockReading | None, what: Due
-) -> None:
-    verdict = judge_due(DUE, anchor, now, RULES)
-    assert verdict.what is what
-    assert bool(verdict.reason) == (what in (Due.hold, Due.reject))
-
-
-@pytest.mark.parametrize(
-    ("now", "first", "expected"),
-    [
-        (after(1), None, ANCHOR),
-        (after(-71, 1, boot="other"), after(-70, 0, boot="other"), ANCHOR),
-        (after(1, boot="other"), after(-1, boot="other"), after(-1, boot="other")),
-        (after(-1, 5, boot="other"), after(1, 1, boot="other"), after(1, 1, boot="other")),
-        (after(2, boot="other"), after(1, boot="other"), None),
-        (after(2, boot="other"), None, None),
-    ],
-)
-def test_anchor_is_the_reading_by_which_the_clocks_can_be_compared(
-    now: ClockReading, first: ClockReading | None, expected: ClockReading | None
-) -> None:
-    assert anchor_of(DUE, ANCHOR, first, now) == expected
-
-
-@pytest.mark.parametrize(
-    ("now", "hours"),
-    [
-        (after(3), 3),
-        # The wall clock was set within the boot: the boot clock tells.
-        (after(30, 3), 3),
-        (after(-71, 3), 3),
-        (after(5, boot="other"), 5),
-    ],
-)
-def test_wait_of_a_host_is_counted_by_the_clock_that_nobody_sets(
-    now: ClockReading, hours: float
-) -> None:
-    assert waited_since(DUE, ANCHOR, now) == hours * HOUR
 
 
 def fact(
@@ -141,13 +56,13 @@ def test_the_first_failure_by_sort_order_decides_whatever_order_results_come_in(
         }
 
 
-def test_what_is_done_stays_done_when_a_repeated_return_says_otherwise() -> None:
+def test_finished_action_stays_done_after_a_contradicting_repeated_return() -> None:
     facts = [fact(0, DONE), fact(1, FAILED)]
     report = Report({100: Outcome(1, False), 99: Outcome(1, True)}, frozenset({1}))
     assert judge_report(facts, report) == []
 
 
-def test_a_reboot_is_picked_up_until_something_proves_it() -> None:
+def test_reboot_action_stays_picked_up_until_the_boot_is_proven() -> None:
     facts = [fact(0, waits_for=Boundary.reboot), fact(1, chunk=2)]
     (change,) = judge_report(facts, Report({100: Outcome(1, True)}, frozenset({1})))
     assert (change.event, change.picked_up) == (ExecutionEvent.begin, True)
@@ -159,7 +74,7 @@ def test_a_reboot_is_picked_up_until_something_proves_it() -> None:
 
 
 @pytest.mark.parametrize("picked_up", [False, True])
-def test_nobody_waits_for_a_proof_where_the_next_chunk_was_not_scheduled(picked_up: bool) -> None:
+def test_no_proof_is_awaited_when_the_next_chunk_was_not_scheduled(picked_up: bool) -> None:
     state = RUNNING if picked_up else NEW
     upgrade = fact(0, state, waits_for=Boundary.agent_upgrade, picked_up=picked_up)
     outcomes = {upgrade.action_id: Outcome(1, True)}
@@ -169,7 +84,7 @@ def test_nobody_waits_for_a_proof_where_the_next_chunk_was_not_scheduled(picked_
     assert failed.outcome is not None and "No space left" in failed.outcome.comment
 
 
-def test_an_action_that_goes_well_proves_those_before_it() -> None:
+def test_successful_action_proves_the_actions_before_it() -> None:
     facts = [
         fact(0, RUNNING, waits_for=Boundary.agent_upgrade, picked_up=True),
         fact(1, RUNNING, 2),
@@ -217,7 +132,7 @@ def test_an_action_that_its_chunks_return_does_not_name_is_lost() -> None:
     }
 
 
-def test_a_missing_boot_is_overdue_by_the_clock_that_nobody_can_set() -> None:
+def test_missing_boot_becomes_overdue_by_the_monotonic_clock() -> None:
     start = ClockReading(0, 0, "boot")
     assert not boundary_overdue(start, ClockReading(9000, 10, "boot"), 60)
     assert boundary_overdue(start, ClockReading(-9000, 61, "boot"), 60)
@@ -248,7 +163,7 @@ def test_a_retry_begins_at_the_first_that_is_not_done() -> None:
 def test_every_open_execution_of_a_dispatched_chain_can_fail_be_cancelled_and_be_lost() -> None:
     for state in (NEW, RUNNING):
         for event in (ExecutionEvent.fail, ExecutionEvent.cancel, ExecutionEvent.lose):
-            assert EXECUTION.is_final(EXECUTION.next(state, event))
+            assert EXECUTION.is_final(EXECUTION.replay(state, event))
 
 
 def test_every_execution_state_has_one_of_the_four_statuses() -> None:

@@ -70,7 +70,7 @@ def test_a_file_becomes_a_request_and_its_uploads(tmp_path: Path) -> None:
         ("[web, app]", {"mods": ["web", "app"]}),
     ],
 )
-def test_text_and_a_list_of_one_are_told_apart(
+def test_text_is_distinguished_from_a_list_of_one(
     tmp_path: Path, given: str, data: dict[str, object]
 ) -> None:
     text = f"target: a\nactions:\n- apply: {given}\n"

@@ -19,7 +19,7 @@ def taken(*fences: Fence, waited: float = 0.0) -> dict[RunRef, str]:
     return {fence.run: step.value for fence, step in found}
 
 
-def test_pauses_grow_to_a_limit() -> None:
+def test_fence_retry_delays_grow_to_a_limit() -> None:
     pauses = [pause(tries) for tries in range(12)]
     assert pauses[:4] == [0.0, 5.0, 10.0, 20.0]
     assert all(later >= earlier for earlier, later in pairwise(pauses))
@@ -31,13 +31,13 @@ def test_a_minion_gets_one_fence_job_at_a_time() -> None:
     assert taken(Fence(ONE, "web1", jid="2026"), Fence(TWO, "web1")) == {ONE: "wait", TWO: "wait"}
 
 
-def test_a_failed_fence_waits_for_its_pause() -> None:
+def test_failed_fence_is_retried_after_its_delay() -> None:
     fence = Fence(ONE, "web1", tries=3)
     assert taken(fence, waited=19.9) == {ONE: "wait"}
     assert taken(fence, waited=20.0) == {ONE: "send"}
 
 
-def test_what_hinders_one_fence_hinders_the_others_of_its_minion() -> None:
+def test_failing_fence_delays_the_other_fences_of_its_minion() -> None:
     fences = (Fence(ONE, "web1", tries=3), Fence(TWO, "web1"))
     assert taken(*fences, waited=1.0) == {ONE: "wait", TWO: "wait"}
     assert taken(*fences, waited=20.0) == {TWO: "send", ONE: "wait"}

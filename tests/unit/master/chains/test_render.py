@@ -27,13 +27,21 @@ def planned(number: int, kind: str, **data: Any) -> PlannedAction:
     return PlannedAction(number, check(ChainAction(kind, data)))
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in CASES.iterdir()))
-def test_chunks_are_those_of_the_case_byte_for_byte(name: str) -> None:
+NAMES = sorted(path.name for path in CASES.iterdir())
+
+
+def plan_of(name: str) -> ChainPlan:
+    """Return the plan of a recorded case."""
     case = json.loads((CASES / name / "case.json").read_text())
     actions = [planned(a["id"], a["kind"], **a["data"]) for a in case["actions"]]
     plan = ChainPlan(case["chain_id"], MACHINE, actions, case.get("agent_packages", ()), epoch=3)
-    plan = replace(plan, transactional=case.get("transactional", False))
-    rendered = render(plan)
+    return replace(plan, transactional=case.get("transactional", False))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_chunks_are_those_of_the_case_byte_for_byte(name: str) -> None:
+    case = json.loads((CASES / name / "case.json").read_text())
+    rendered = render(plan_of(name))
     expected = [path.read_text() for path in sorted((CASES / name).glob("*.sls"))]
     assert [chunk.text for chunk in rendered.chunks] == expected
     boundaries = [chunk.boundary.value for chunk in rendered.manifest.chunks]

@@ -30,6 +30,13 @@ def start(state: Delivery, **more: Any) -> MinionFact:
     return MinionFact("web1", start=JobFact(JID, state, 900.0), **more)
 
 
+def test_due_chain_that_can_not_start_says_why_and_until_when_it_is_tried() -> None:
+    late = ChainFact(7, ChainState.scheduled, due=500.0, delay="the worker died", late=900.0)
+    wait = undispatched(late)
+    assert wait.text == "is due and can't start, which is tried again: the worker died"
+    assert wait.until == 900.0
+
+
 def test_each_state_before_the_dispatch_says_what_a_person_can_do() -> None:
     assert undispatched(ChainFact(7, ChainState.draft)).text == "a draft: catena chain schedule 7"
     asked = undispatched(ChainFact(7, ChainState.pending_approval)).text
@@ -85,6 +92,6 @@ def test_a_run_without_a_job_says_so() -> None:
     assert first(resumed).text == f"job {JID} is to be sent"
 
 
-def test_a_run_that_its_minion_does_not_know_is_given_up() -> None:
+def test_run_unknown_to_its_minion_is_given_up() -> None:
     disowned = MinionFact("web1", disowned="web1: no chain waits on this minion")
     assert first(disowned).text == "is given up soon: web1: no chain waits on this minion"

@@ -32,7 +32,7 @@ async def a_bus(path: Path) -> AsyncIterator[tuple[EventBus, Told]]:
         await store.close()
 
 
-async def test_an_expected_event_says_what_the_stored_one_says(tmp_path: Path) -> None:
+async def test_expected_event_equals_the_stored_event(tmp_path: Path) -> None:
     async with a_bus(tmp_path) as (bus, told):
         stored = await bus.fire("shop/deploy", {"version": 7}, "web1")
         ((expected, future),) = told
@@ -43,7 +43,7 @@ async def test_an_expected_event_says_what_the_stored_one_says(tmp_path: Path) -
         )  # fmt: skip
 
 
-async def test_what_can_be_no_event_is_expected_by_nobody(tmp_path: Path) -> None:
+async def test_invalid_event_is_never_expected(tmp_path: Path) -> None:
     async with a_bus(tmp_path) as (bus, told):
         with pytest.raises(UsageError, match="can't be an event's tag"):
             await bus.fire("", {})

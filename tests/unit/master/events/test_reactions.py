@@ -26,7 +26,7 @@ async def rendered(error: Exception) -> None:
     await renderer.render("f.sls", "go/1", {})
 
 
-async def test_a_worker_that_died_says_nothing_against_the_file() -> None:
+async def test_reaction_file_is_not_blamed_for_a_dead_worker() -> None:
     with pytest.raises(TryLaterError, match="took longer"):
         await rendered(WorkerDiedError("reactions took longer than 60 s"))
 

@@ -20,7 +20,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.events import Event
 from catena.core.ids import JidFactory
 from catena.core.job import FunctionCall, JobReturn, JobSpec
-from catena.master.contributions import RETENTION
+from catena.master.contributions import retention as retentions
 from catena.master.events import return_events
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
@@ -116,11 +116,11 @@ async def age(store: Store, **hours: float) -> None:
     """Drop what is older than so many hours, as of an hour and a second from now."""
     settings = replace(MasterSettings(), **cast("Any", hours))
     now = SystemClock().now().timestamp() + HOUR + 1
-    await retention.prune(store, RETENTION, retention.limits(RETENTION, settings, now))
+    await retention.prune(store, retentions(), retention.limits(retentions(), settings, now))
 
 
 @pytest.mark.parametrize("many", [1, 3])
-async def test_an_event_is_told_alike_from_memory_and_from_the_return(
+async def test_event_from_memory_equals_the_event_from_the_stored_return(
     tmp_path: Path, many: int
 ) -> None:
     value = {"stdout": "x", "raw": b"\xff\x00", "n": [1, None, 2.5], 7: "seven"}
@@ -134,7 +134,7 @@ async def test_an_event_is_told_alike_from_memory_and_from_the_return(
         assert await store.read(lambda conn: conn.execute(bare).scalar()) == many
 
 
-async def test_what_an_event_leaves_out_it_leaves_out_when_it_is_read(tmp_path: Path) -> None:
+async def test_fields_left_out_of_an_event_are_left_out_when_it_is_read(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         large = a_return("x" * (EVENT_VALUE_LIMIT + 1))
         (at_once,) = await told(await returned(store, {"web": large}))
@@ -143,7 +143,7 @@ async def test_what_an_event_leaves_out_it_leaves_out_when_it_is_read(tmp_path: 
         assert await read_again(store) == [at_once]
 
 
-async def test_an_event_that_is_kept_for_longer_than_its_job_keeps_what_it_told(
+async def test_event_that_outlives_its_job_keeps_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(return_events, "GIVEN_AT_ONCE", 2)
@@ -174,7 +174,7 @@ async def test_events_go_with_their_returns_but_not_before_every_consumer_has_se
         assert await store.read(lambda conn: conn.execute(rest).scalar()) == 0
 
 
-async def test_an_event_whose_return_was_taken_by_hand_still_says_of_whom(tmp_path: Path) -> None:
+async def test_event_of_a_manually_deleted_return_still_names_its_minion(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await returned(store, {"web": a_return(True)})
         await store.write(lambda conn: conn.execute(sa.delete(RETURNS)) and None)
@@ -182,7 +182,7 @@ async def test_an_event_whose_return_was_taken_by_hand_still_says_of_whom(tmp_pa
         assert event.data == {"cmd": "_return", "id": "web", "jid": JID, "return": None}
 
 
-async def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_rows(
+async def test_events_stored_by_the_previous_schema_are_read_from_their_own_rows(
     tmp_path: Path,
 ) -> None:
     data = {"id": "web", "return": "as ever"}
@@ -199,7 +199,7 @@ async def test_events_of_a_store_of_the_schema_before_are_told_from_their_own_ro
         assert [event.data["return"] for event in await read_again(store)] == ["as ever", "new"]
 
 
-async def test_events_of_a_store_that_goes_back_a_schema_can_still_be_read(tmp_path: Path) -> None:
+async def test_events_can_be_read_after_a_schema_downgrade(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await returned(store, {"web": a_return(True)})
     with migrating(tmp_path) as (conn, config):

@@ -50,18 +50,18 @@ class Host:
         pytest.param(replace(START, wall=START.wall + 9, mono=3.0), 9.0, id="a copy of the host"),
     ],
 )
-def test_so_much_time_has_passed(now: ClockReading, passed: float) -> None:
+def test_elapsed_time_is_measured_across_clock_changes(now: ClockReading, passed: float) -> None:
     mark = Mark(START.wall, START)
     assert carried(mark, now).steady == mark.steady + passed
 
 
-def test_a_clock_that_was_set_before_a_boot_ages_nothing_after_it() -> None:
+def test_clock_change_before_a_boot_does_not_age_orders_after_it() -> None:
     ahead = carried(Mark(START.wall, START), replace(START, wall=START.wall + DAY))
     booted = ClockReading(START.wall + DAY + 120, 60.0, "two", "host")
     assert carried(ahead, booted).steady == START.wall + 120
 
 
-def test_carried_takes_a_clock_that_was_set_back_before_a_boot_for_corrected_after_it() -> None:
+def test_carried_treats_a_clock_set_back_before_a_boot_as_corrected_after_it() -> None:
     back = carried(Mark(START.wall, START), replace(START, wall=START.wall - DAY))
     booted = ClockReading(START.wall + 120, 60.0, "two", "host")
     assert carried(back, booted).steady == START.wall + 120
@@ -73,7 +73,7 @@ async def _restarted(store: Store, host: Host) -> SteadyTime:
     return steady
 
 
-async def test_steady_time_goes_on_over_restarts_of_the_master(tmp_path: Path) -> None:
+async def test_steady_time_continues_across_restarts_of_the_master(tmp_path: Path) -> None:
     host = Host()
     store = Store(f"sqlite:///{tmp_path / 'master.db'}")
     await store.open()
@@ -94,7 +94,7 @@ async def test_steady_time_goes_on_over_restarts_of_the_master(tmp_path: Path) -
         await store.close()
 
 
-async def test_the_mark_is_kept_where_the_clock_was_set_and_once_in_a_while(
+async def test_clock_mark_is_stored_after_a_clock_change_and_periodically(
     tmp_path: Path,
 ) -> None:
     host = Host()

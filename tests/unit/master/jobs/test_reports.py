@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from catena.core.fsm import Actor
 from catena.core.job import JobReturn
-from catena.master.jobs.delivery import Delivery
+from catena.master.jobs.delivery import MACHINE, OPEN, Delivery, DeliveryEvent
 from catena.master.jobs.reports import Said, Word, fold
 from catena.master.jobs.rows import Standing
 
@@ -27,21 +30,33 @@ def test_a_delivery_that_moves_twice_is_stored_once() -> None:
     words = [Word("a", JID), Word("b", JID), Word("a", JID, ret())]
     folded = fold(words, standing(a="queued", b="sent"))
     assert folded is not None
-    assert [(m.minion, m.seen, m.target) for m in folded.moves] == [
-        ("a", Delivery.queued, Delivery.done),
-        ("b", Delivery.sent, Delivery.received),
+    assert [(m.minion, m.seen, m.event) for m in folded.moves] == [
+        ("a", Delivery.queued, DeliveryEvent.ret),
+        ("b", Delivery.sent, DeliveryEvent.receive),
     ]
     assert [new.minion for new in folded.returns] == ["a"]
+
+
+@pytest.mark.parametrize("first", OPEN)
+def test_last_report_of_several_leads_to_the_same_state_as_all_of_them(first: Delivery) -> None:
+    reports = (DeliveryEvent.receive, DeliveryEvent.ret)
+    for one in reports:
+        between = MACHINE.after(first, one, Actor.agent)
+        if between is None:
+            continue
+        for last in reports:
+            after = MACHINE.after(between, last, Actor.agent)
+            assert after in (None, MACHINE.after(first, last, Actor.agent))
 
 
 def test_watchers_get_the_return_before_the_end() -> None:
     folded = fold([Word("a", JID), Word("a", JID, ret())], standing(a="sent"))
     assert folded is not None
-    shown = [(item["type"], item.get("state")) for item in map(Said.item, folded.said)]
+    shown = [(item.type, getattr(item, "state", None)) for item in map(Said.item, folded.said)]
     assert shown == [("delivery", "received"), ("return", None), ("delivery", "done")]
 
 
-def test_a_return_that_comes_again_is_stored_once() -> None:
+def test_repeated_return_is_stored_once() -> None:
     words = [Word("a", JID, ret(1)), Word("a", JID, ret(2))]
     folded = fold(words, standing(a="sent"))
     assert folded is not None
@@ -55,7 +70,7 @@ def test_a_return_after_the_end_of_its_delivery_is_late_and_moves_nothing() -> N
     assert folded.moves == []
 
 
-def test_what_is_no_plain_step_is_left_to_be_taken_alone() -> None:
+def test_complex_report_is_left_for_separate_processing() -> None:
     special = {(JID, "a"): Standing(Delivery.sent, plain=False, returned=False)}
     for rows in ({}, special):
         assert fold([Word("a", JID)], rows) is None

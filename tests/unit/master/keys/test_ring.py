@@ -20,7 +20,7 @@ def test_a_key_is_found_by_minion_machine_and_state() -> None:
     assert ring.count("pending") == 2
 
 
-def test_what_replaces_a_key_is_found_where_it_is_now() -> None:
+def test_replaced_key_is_found_under_its_new_machine_and_state() -> None:
     ring = KeyRing()
     ring.put(key("a"))
     ring.put(replace(key("a"), state="accepted", machine_id="m2"))
@@ -30,7 +30,7 @@ def test_what_replaces_a_key_is_found_where_it_is_now() -> None:
     assert len(list(ring)) == 1
 
 
-def test_a_key_that_is_dropped_is_nowhere() -> None:
+def test_dropped_key_is_not_found() -> None:
     ring = KeyRing()
     ring.put(key("a"))
     ring.drop("a")

@@ -26,7 +26,7 @@ def waiting(*asked: tuple[str, str]) -> tuple[WaitingKeys, Clock]:
     return keys, clock
 
 
-def test_prefix_with_the_most_keys_gives_way_to_any_other() -> None:
+def test_waiting_key_of_the_largest_prefix_is_evicted_for_any_other() -> None:
     keys, _ = waiting(("honest", "10.9.9.9"), *[(f"evil{n}", f"10.0.0.{n % 2}") for n in range(7)])
     assert keys.giving_way("10.5.5.5") == "evil0"
     keys.drop("evil0")
@@ -34,12 +34,12 @@ def test_prefix_with_the_most_keys_gives_way_to_any_other() -> None:
     assert (len(keys), keys.giving_way("2001:db8::1")) == (7, "evil2")
 
 
-def test_host_with_the_most_keys_gives_way_within_its_prefix() -> None:
+def test_waiting_key_of_the_busiest_host_is_evicted_within_its_prefix() -> None:
     keys, _ = waiting(("a", "10.0.0.7"), *[(f"evil{n}", "10.0.0.1") for n in range(5)])
     assert keys.giving_way("10.0.0.8") == "evil0"
 
 
-def test_largest_network_takes_no_place_of_another() -> None:
+def test_largest_network_evicts_no_key_of_another_network() -> None:
     keys, clock = waiting(("a", "10.1.0.1"), *[(f"evil{n}", "10.0.0.1") for n in range(5)])
     assert keys.giving_way("10.0.0.1") == ""
     clock.time += SILENT_SECONDS
@@ -47,7 +47,7 @@ def test_largest_network_takes_no_place_of_another() -> None:
     assert keys.giving_way("10.0.0.1") == "evil1"
 
 
-def test_networks_of_one_size_do_not_push_each_other_out() -> None:
+def test_networks_of_equal_size_do_not_evict_each_other() -> None:
     keys, clock = waiting(("a1", "10.1.0.1"), ("b1", "10.2.0.1"), ("b2", "10.2.0.2"))
     # A second key of the first would make it as large as the other was.
     assert keys.giving_way("10.1.0.1") == ""
@@ -65,6 +65,6 @@ def test_hosts_with_a_key_each_stay_until_they_stop_asking() -> None:
     assert keys.giving_way("10.1.0.99") == "k1"
 
 
-def test_nobody_gives_way_where_nobody_waits() -> None:
+def test_nothing_is_evicted_when_no_key_waits() -> None:
     keys, _ = waiting()
     assert keys.giving_way("10.1.0.1") == ""

@@ -30,15 +30,15 @@ def found(tmp_path: Path, *users: str, group: str = "operators") -> list[tuple[L
     return [(f.level, f.what, f.advice) for f in cli_access.findings(settings)]
 
 
-def test_nothing_is_said_without_users(tmp_path: Path) -> None:
+def test_access_check_reports_nothing_without_users(tmp_path: Path) -> None:
     assert found(tmp_path) == []
 
 
-def test_a_member_is_fine(tmp_path: Path) -> None:
+def test_access_check_accepts_a_group_member(tmp_path: Path) -> None:
     assert [level for level, _, _ in found(tmp_path, "anna")] == [Level.ok]
 
 
-def test_each_thing_that_is_missing_is_named_with_its_cure(tmp_path: Path) -> None:
+def test_access_check_names_each_missing_thing_and_its_fix(tmp_path: Path) -> None:
     ((level, what, advice),) = found(tmp_path, "anna", "joe")
     assert (level, what) == (Level.warning, "joe is not a member of the group operators")
     assert advice.startswith("usermod -aG operators joe")

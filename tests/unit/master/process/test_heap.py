@@ -37,13 +37,13 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert library.called == []
 
 
-def test_the_calls_are_those_of_this_system() -> None:
+def test_malloc_functions_exist_only_in_glibc() -> None:
     heap.give_back()
     known = [hasattr(ctypes.CDLL(None), name) for name in ("mallopt", "malloc_trim")]
     assert known == [platform.libc_ver()[0] == "glibc"] * 2
 
 
-def test_garbage_is_looked_for_seldom_and_not_never() -> None:
+def test_garbage_collection_is_rare_but_enabled() -> None:
     before = gc.get_threshold()
     try:
         heap.look_seldom()

@@ -22,7 +22,7 @@ def noting(
 
 
 @pytest.mark.parametrize("step", [1.0, 2.5, 7.0])
-async def test_a_chore_is_done_when_its_time_has_passed_whatever_a_round_takes(
+async def test_chore_runs_on_time_however_long_a_round_takes(
     step: float,
 ) -> None:
     done: list[str] = []
@@ -35,7 +35,7 @@ async def test_a_chore_is_done_when_its_time_has_passed_whatever_a_round_takes(
     assert len(done) == int(rounds * step / every)
 
 
-async def test_what_was_missed_is_done_once() -> None:
+async def test_missed_chores_run_once() -> None:
     done: list[str] = []
     household = Household([Chore(5.0, noting(done, "sweep"))], 0.0)
     for now in (4.9, 3600.0, 3601.0):
@@ -43,7 +43,7 @@ async def test_what_was_missed_is_done_once() -> None:
     assert done == ["sweep"]
 
 
-async def test_a_chore_that_fails_holds_back_no_other() -> None:
+async def test_failing_chore_does_not_delay_others() -> None:
     done: list[str] = []
     chores = [
         Chore(1.0, noting(done, "sweep", CatenaError("the store is locked"))),

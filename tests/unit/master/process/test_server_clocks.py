@@ -41,11 +41,11 @@ def test_zero_moves_with_a_wall_clock_that_is_set(ahead: float) -> None:
     assert found.wall == pytest.approx(KEPT.wall + ahead)
 
 
-def test_slow_answer_is_no_step() -> None:
+def test_slow_clock_reading_is_not_taken_for_a_clock_change() -> None:
     slow = ServerTime(NOW.wall, NOW.started, NOW.boot, NOW.local, took=5.0)
     assert zero_of(KEPT, expected(3_605.0), slow) == KEPT
 
 
-def test_step_that_another_master_has_stored_is_not_stored_twice() -> None:
+def test_clock_change_stored_by_another_master_is_not_stored_twice() -> None:
     moved = Zero("7/6400", KEPT.wall + 86_400.0)
     assert zero_of(moved, expected(3_600.0 - 86_400.0), NOW) == moved

@@ -10,6 +10,7 @@ import pytest
 from catena.core.job import JobReturn, JobSpec
 from catena.master.push import child
 from catena.master.push import messages as m
+from catena.runtime.push.protocol import RunStep
 
 
 def test_a_host_whose_clock_is_ahead_is_not_asked_whether_it_is_too_late(
@@ -36,8 +37,25 @@ def test_a_host_whose_clock_is_ahead_is_not_asked_whether_it_is_too_late(
     master = SimpleNamespace(cancel="", say=said.append, answer=lambda kind: m.Kept())
     visit = SimpleNamespace(forget=lambda: said.append("forgotten"))
     spec = JobSpec("20261121193000000000", "test.ping", not_after=1.0)
-    order = m.Order({}, "web1", "", {}, (), spec, "")
+    order = m.VisitOrder({}, "web1", "", {}, (), spec, "")
     child._job(order, cast(Any, master), cast(Any, None), cast(Any, visit), None)
     assert [one.not_after for one in taken] == [0.0]
     assert isinstance(said[0], m.Returned)
     assert said[1:] == ["forgotten"]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            {"attempt": 1, "at": 4, "size": 2, "stream": "stderr", "text": "x\n"},
+            [m.Printed(1, 4, 2, "stderr", "x\n")],
+        ),
+        ({"attempt": 1, "at": "4", "size": 2, "stream": "stderr", "text": "x\n"}, []),
+        ({}, []),
+    ],
+)
+def test_valid_output_of_the_host_is_reported(data: dict[str, Any], said: list[Any]) -> None:
+    told: list[Any] = []
+    child._tell(cast(Any, SimpleNamespace(say=told.append)), RunStep(1, "output", data))
+    assert told == said

@@ -12,14 +12,14 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.push import decide
 from catena.master.push.decide import (
     Boot,
-    End,
-    Ended,
+    EndedVisit,
     Errand,
     HostFacts,
-    Known,
+    HostKnowledge,
     OpenJob,
     Seen,
-    Verdict,
+    VisitEnd,
+    VisitVerdict,
 )
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 
@@ -38,21 +38,21 @@ def facts(state: str = "wanted", **more: Any) -> HostFacts:
 # -- who is visited when -----------------------------------------------------------------------
 
 
-def test_a_job_is_what_a_visit_is_for() -> None:
+def test_visit_is_made_for_an_open_job() -> None:
     assert decide.errand(facts(jobs=(job(),)), NOW) == Errand(job())
 
 
-def test_what_a_host_has_begun_goes_before_what_waits() -> None:
+def test_started_job_is_visited_before_a_waiting_one() -> None:
     begun = job(TWO, "cmd.run", "running")
     assert decide.errand(facts(jobs=(job(), begun)), NOW) == Errand(begun)
 
 
-def test_a_run_is_forgotten_before_another_one_starts() -> None:
+def test_old_run_is_cleaned_before_another_one_starts() -> None:
     clean = job(TWO, CLEAN)
     assert decide.errand(facts(jobs=(job(), clean)), NOW) == Errand(clean)
 
 
-def test_what_never_began_is_given_up_when_its_time_is_over() -> None:
+def test_job_that_never_started_is_given_up_after_its_time_limit() -> None:
     sent = job(state="sent", not_after=NOW - 1)
     assert decide.too_late(facts("away", jobs=(sent,)), NOW) == [sent]
     # Somebody is just there.
@@ -64,7 +64,7 @@ def test_what_never_began_is_given_up_when_its_time_is_over() -> None:
     assert decide.errand(facts(jobs=(job(state="sent"), clean)), NOW) == Errand(clean)
 
 
-def test_a_chain_behind_another_one_waits_and_other_jobs_do_not() -> None:
+def test_chain_queued_behind_another_waits_while_other_jobs_run() -> None:
     behind = job(behind=True)
     assert decide.errand(facts(jobs=(behind,)), NOW) is None
     assert decide.next_time(facts(jobs=(behind,))) is None
@@ -72,7 +72,7 @@ def test_a_chain_behind_another_one_waits_and_other_jobs_do_not() -> None:
     assert decide.errand(facts(jobs=(behind, other)), NOW) == Errand(other)
 
 
-def test_nobody_is_visited_twice_at_a_time_or_before_the_pause_is_over() -> None:
+def test_host_is_not_visited_twice_at_once_or_before_its_retry_time() -> None:
     assert decide.errand(facts("visited", jobs=(job(),)), NOW) is None
     away = facts("away", due=NOW + 1, jobs=(job(),))
     assert decide.errand(away, NOW) is None
@@ -80,13 +80,13 @@ def test_nobody_is_visited_twice_at_a_time_or_before_the_pause_is_over() -> None
     assert decide.errand(away, NOW + 1) == Errand(job())
 
 
-def test_a_clock_that_is_set_back_makes_no_pause_longer() -> None:
+def test_clock_set_back_does_not_extend_a_retry_delay() -> None:
     assert decide.pause_ends(NOW + 60, NOW, 240) == NOW + 60
     assert decide.pause_ends(NOW + 240, NOW, 240) == NOW + 240
     assert decide.pause_ends(NOW + 24 * 3600, NOW, 240) == 0.0
 
 
-def test_a_host_that_was_never_seen_is_looked_at_and_again_until_it_is() -> None:
+def test_host_that_was_never_seen_is_visited_until_one_visit_succeeds() -> None:
     assert decide.errand(facts(seen=False), NOW) == Errand()
     assert decide.errand(facts("away", seen=False), NOW) == Errand()
     assert decide.errand(facts("resting"), NOW) is None
@@ -94,14 +94,14 @@ def test_a_host_that_was_never_seen_is_looked_at_and_again_until_it_is() -> None
     assert decide.errand(facts("unfit", seen=False), NOW) is None
 
 
-def test_a_reboot_that_has_had_its_time_is_looked_for() -> None:
+def test_host_is_visited_when_its_reboot_should_be_over() -> None:
     rebooting = facts("resting", looks=(NOW + 240,))
     assert decide.errand(rebooting, NOW) is None
     assert decide.next_time(rebooting) == NOW + 240
     assert decide.errand(rebooting, NOW + 240) == Errand()
 
 
-def test_a_host_with_nothing_to_do_rests() -> None:
+def test_host_without_jobs_rests() -> None:
     assert decide.rests(facts("away"))
     assert not decide.rests(facts("away", jobs=(job(),)))
     assert not decide.rests(facts("resting"))
@@ -127,7 +127,7 @@ def test_a_host_with_nothing_to_do_rests() -> None:
         (Boot("", "soon"), Boot("", "late"), True),
     ],
 )
-def test_boots_are_told_apart_by_their_ids_else_by_three_seconds(
+def test_boots_are_compared_by_id_or_within_three_seconds_of_boot_time(
     one: Boot, other: Boot, same: bool
 ) -> None:
     assert one.is_same(other) is same
@@ -141,25 +141,46 @@ def seen(pending: dict[str, Any] | None = None, boot: str = "b2", **more: Any) -
     return Seen("m1", Boot(boot), pending or {}, **more)
 
 
-def known(**more: Any) -> Known:
-    return Known(**{"machine_id": "m1", "open_chains": {5: "night"}, **more})
+def known(**more: Any) -> HostKnowledge:
+    return HostKnowledge(**{"machine_id": "m1", "open_chains": {5: "night"}, **more})
 
 
 POINT = {"actionchain_id": 5, "boot_id": "b1", "persist_boot_time": ""}
 
 
-def test_a_new_boot_with_a_waiting_chain_plays_the_start_event_once() -> None:
-    assert decide.judge("web1", seen(POINT), known(), None) == Verdict(play=True)
+def test_start_event_is_played_once_for_a_waiting_chain_after_a_new_boot() -> None:
+    assert decide.judge("web1", seen(POINT), known(), None) == VisitVerdict(play=True)
     just_now = known(played="b2", long_ago=False)
-    assert decide.judge("web1", seen(POINT), just_now, None) == Verdict()
+    assert decide.judge("web1", seen(POINT), just_now, None) == VisitVerdict()
     assert decide.judge("web1", seen(POINT), known(played="b2"), None).play
 
 
-def test_the_same_boot_waits_and_is_reminded_when_its_time_is_over() -> None:
-    assert decide.judge("web1", seen(POINT, "b1"), known(), None) == Verdict()
+def test_host_in_the_same_boot_is_reminded_of_an_overdue_reboot() -> None:
+    assert decide.judge("web1", seen(POINT, "b1"), known(), None) == VisitVerdict()
     assert decide.judge("web1", seen(POINT, "b1"), known(overdue=True), None).remind
     just_now = known(overdue=True, long_ago=False)
-    assert decide.judge("web1", seen(POINT, "b1"), just_now, None) == Verdict()
+    assert decide.judge("web1", seen(POINT, "b1"), just_now, None) == VisitVerdict()
+
+
+def test_job_of_a_paused_chain_does_not_begin() -> None:
+    paused = known(paused="paused by joe")
+    for fun in (START, RESUME):
+        verdict = decide.judge("web1", seen(), paused, job(fun=fun, state="sent"), 7)
+        assert not verdict.go
+        assert verdict.pause == "paused by joe"
+    assert decide.judge("web1", seen(), paused, job(state="running"), 7).go
+
+
+def test_paused_chain_is_not_reminded_of_its_reboot() -> None:
+    paused = known(overdue=True, paused="paused by joe")
+    assert decide.judge("web1", seen(POINT, "b1"), paused, None) == VisitVerdict()
+
+
+def test_paused_job_causes_no_visit() -> None:
+    paused = facts(jobs=(job(state="paused"),))
+    assert decide.errand(paused, 0.0) is None
+    text = decide.words(paused, "", "10:00", "", False)
+    assert text == "over SSH: nothing is sent, its chain is paused"
 
 
 def test_a_last_reboot_is_proven_without_a_resume_file() -> None:
@@ -168,17 +189,17 @@ def test_a_last_reboot_is_proven_without_a_resume_file() -> None:
     assert not decide.judge("web1", seen(boot="b1"), asked, None).play
 
 
-def test_a_chunk_that_was_cut_off_is_resumed_in_the_same_boot() -> None:
+def test_interrupted_chunk_is_resumed_in_the_same_boot() -> None:
     taken = {**POINT, "boot_id": "b2", "running": True}
     assert decide.judge("web1", seen(taken), known(), None).play
     assert not decide.judge("web1", seen(taken), known(resuming=True), None).play
 
 
-def test_what_waits_there_of_somebody_else_is_not_resumed() -> None:
-    assert decide.judge("web1", seen(POINT), known(open_chains={}), None) == Verdict()
+def test_waiting_chain_of_another_master_is_not_resumed() -> None:
+    assert decide.judge("web1", seen(POINT), known(open_chains={}), None) == VisitVerdict()
 
 
-def test_another_machine_under_the_name_waits_for_a_person() -> None:
+def test_changed_machine_id_of_a_host_waits_for_a_decision() -> None:
     other = Seen("m2", Boot("b9"))
     verdict = decide.judge("web1", other, known(), job(), 5)
     assert not verdict.go
@@ -188,7 +209,7 @@ def test_another_machine_under_the_name_waits_for_a_person() -> None:
     assert decide.judge("web1", other, known(open_chains={}), job(), 6).go
 
 
-def test_a_chain_of_nobody_fails_the_new_one_with_the_command_that_clears_it() -> None:
+def test_unknown_chain_fails_the_new_one_and_the_error_names_the_clearing_command() -> None:
     stranger = {**POINT, "actionchain_id": 77}
     verdict = decide.judge("web1", seen(stranger), known(), job(), 5)
     assert not verdict.go
@@ -196,7 +217,7 @@ def test_a_chain_of_nobody_fails_the_new_one_with_the_command_that_clears_it() -
     assert verdict.refuse.endswith("catena run web1 mgractionchains.clean")
 
 
-def test_a_chain_waits_behind_one_that_this_master_knows() -> None:
+def test_chain_waits_behind_a_known_chain_on_the_host() -> None:
     both = known(open_chains={5: "night", 6: "day"})
     verdict = decide.judge("web1", seen(POINT, "b1"), both, job(TWO), 6)
     assert not verdict.go
@@ -204,7 +225,7 @@ def test_a_chain_waits_behind_one_that_this_master_knows() -> None:
     assert not verdict.refuse
 
 
-def test_a_chain_that_is_over_here_and_waits_there_is_forgotten_first() -> None:
+def test_ended_chain_that_still_waits_on_the_host_is_cleaned_first() -> None:
     run = RunRef(5, 1)
     over = known(open_chains={6: "day"}, ended_runs=frozenset({run}))
     waits = seen({**POINT, "epoch": 1}, "b1")
@@ -217,7 +238,7 @@ def test_a_chain_that_is_over_here_and_waits_there_is_forgotten_first() -> None:
     assert decide.judge("web1", waits, queued, job(TWO), 6).forget == run
 
 
-def test_its_own_resume_file_does_not_keep_a_chain_from_going_on() -> None:
+def test_chain_is_resumed_despite_its_own_resume_file() -> None:
     assert decide.judge("web1", seen(POINT, "b1"), known(resuming=True), job(), 5).go
 
 
@@ -235,40 +256,42 @@ def test_a_resume_file_that_is_malformed_fails_the_new_chain() -> None:
 # -- how a visit ends --------------------------------------------------------------------------
 
 
-def test_a_host_that_is_away_is_tried_again_later_and_later() -> None:
+def test_unreachable_host_is_retried_with_growing_delays() -> None:
     tries, pauses = 0, []
     for _ in range(8):
-        left = decide.leave(Ended(End.away, "connect: refused"), job(), tries, NOW)
+        left = decide.leave(EndedVisit(VisitEnd.away, "connect: refused"), job(), tries, NOW)
         assert left.event is HostEvent.lose and not left.reject
         pauses.append(left.due - NOW)
         tries = left.tries
     assert pauses == [2, 5, 10, 20, 40, 60, 60, 60]
 
 
-def test_what_was_never_begun_fails_where_the_host_cannot_be_used() -> None:
-    left = decide.leave(Ended(End.fault, "authenticate: no"), job(state="sent"), 0, NOW)
+def test_job_that_never_started_fails_on_an_unusable_host() -> None:
+    left = decide.leave(EndedVisit(VisitEnd.fault, "authenticate: no"), job(state="sent"), 0, NOW)
     assert (left.event, left.reject) == (HostEvent.leave, "authenticate: no")
 
 
 @pytest.mark.parametrize(
     "begun", [job(state="received"), job(state="running"), job(fun=RESUME, state="sent")]
 )
-def test_a_chain_in_its_midst_waits_for_a_host_that_cannot_be_used(begun: OpenJob) -> None:
-    left = decide.leave(Ended(End.fault, "install: no space left"), begun, 0, NOW)
+def test_started_chain_waits_for_an_unusable_host(begun: OpenJob) -> None:
+    left = decide.leave(EndedVisit(VisitEnd.fault, "install: no space left"), begun, 0, NOW)
     assert left.event is HostEvent.fail
     assert not left.reject
     assert left.due > NOW
 
 
-def test_a_person_is_waited_for_and_the_host_tried_all_the_same() -> None:
-    left = decide.leave(Ended(End.person, "host key: changed"), job(), 0, NOW)
+def test_host_that_waits_for_a_decision_is_still_retried() -> None:
+    left = decide.leave(EndedVisit(VisitEnd.person, "host key: changed"), job(), 0, NOW)
     assert left.event is HostEvent.refuse
     assert left.due == NOW + decide.PERSON_SECONDS
 
 
-@pytest.mark.parametrize("ended", [Ended(end) for end in End])
+@pytest.mark.parametrize("ended", [EndedVisit(end) for end in VisitEnd])
 @pytest.mark.parametrize("what", [None, job(), job(state="running")])
-def test_every_end_of_a_visit_is_in_the_life_cycle(ended: Ended, what: OpenJob | None) -> None:
+def test_every_end_of_a_visit_is_an_allowed_transition(
+    ended: EndedVisit, what: OpenJob | None
+) -> None:
     left = decide.leave(ended, what, 3, NOW)
     assert HOST.allows(HostState.visited, left.event)
 
@@ -295,6 +318,6 @@ def test_every_end_of_a_visit_is_in_the_life_cycle(ended: Ended, what: OpenJob |
         ("unfit", {}, "over SSH: can't be used since 20:00:00: run: 3/5"),
     ],
 )
-def test_a_host_says_in_words_where_it_stands(state: str, more: dict[str, Any], text: str) -> None:
+def test_host_status_is_described_in_words(state: str, more: dict[str, Any], text: str) -> None:
     found = decide.words(facts(state, **more), "run: 3/5", "20:00:00", "20:01:00", False)
     assert found == text

@@ -55,14 +55,16 @@ async def test_the_roster_is_read_again_when_it_has_changed_or_is_old(roster: Ro
     assert roster.reads == 3
 
 
-def test_a_minion_goes_before_a_host_of_the_same_name(roster: Roster) -> None:
+def test_minion_takes_precedence_over_a_host_of_the_same_name(roster: Roster) -> None:
     assert "web1" in roster.hosts
     roster.minions = {"web1"}
     assert "web1" not in roster.hosts
     assert roster.hosts.ids() == {"db1"}
 
 
-def test_what_began_over_ssh_ends_there_whoever_answers_to_the_name(roster: Roster) -> None:
+def test_job_started_over_ssh_ends_over_ssh_even_if_a_minion_takes_the_name(
+    roster: Roster,
+) -> None:
     assert roster.hosts.keep(["web1"]) == frozenset()
     roster.minions = {"web1"}
     assert "web1" in roster.hosts
@@ -70,7 +72,7 @@ def test_what_began_over_ssh_ends_there_whoever_answers_to_the_name(roster: Rost
     assert "web1" not in roster.hosts
 
 
-async def test_a_broken_roster_changes_nothing_for_hosts_that_are_known(roster: Roster) -> None:
+async def test_broken_roster_does_not_affect_known_hosts(roster: Roster) -> None:
     roster.file.write_text("{")
     roster.broken = True
     with pytest.raises(ConfigError, match="roster:1"):
@@ -82,7 +84,7 @@ async def test_a_broken_roster_changes_nothing_for_hosts_that_are_known(roster: 
     assert roster.hosts.fault == ""
 
 
-async def test_a_host_that_left_the_roster_is_not_offered_and_not_given_away(
+async def test_host_removed_from_the_roster_is_not_targeted_but_keeps_its_name(
     roster: Roster,
 ) -> None:
     roster.hosts.know(["web1"])

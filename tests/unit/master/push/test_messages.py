@@ -9,23 +9,26 @@ import pytest
 
 from catena.core.errors import CatenaError, PeerError
 from catena.core.job import ChainManifest, JobReturn, JobSpec
+from catena.core.payloads import of_chain
 from catena.master.push import messages as m
 
 JID = "20261121200000000001"
-SPEC = JobSpec(JID, "test.ping", ("a", 1), {"b": [True]}, chain=ChainManifest(1, "m", 1, ()))
+SPEC = JobSpec(
+    JID, "test.ping", ("a", 1), {"b": [True]}, payload=of_chain(ChainManifest(1, "m", 1, ()))
+)
 RET = JobReturn(JID, "test.ping", (), True, 0, {"x": {1: "y"}}, 1.0, 2.0, epochs={"1": 1})
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        m.Order({"a": [1]}, "web1", "/etc/catena", {"x": "/y"}, ("/z",), SPEC, "why"),
-        m.Order({}, "web1", "/etc/catena"),
+        m.VisitOrder({"a": [1]}, "web1", "/etc/catena", {"x": "/y"}, ("/z",), SPEC, "why"),
+        m.VisitOrder({}, "web1", "/etc/catena"),
         m.Go(True),
         m.CallOff("enough"),
         m.Kept(),
         m.Phased("run", "1/2"),
-        m.Facts("m1", "b1", "", "10.0.0.1", {"os": "x"}, {"actionchain_id": 5}),
+        m.HostReport("m1", "b1", "", "10.0.0.1", {"os": "x"}, {"actionchain_id": 5}),
         m.Began(),
         m.Stepped(3, "action", 1.5, {"event": "begin"}),
         m.Returned(RET),
@@ -34,7 +37,7 @@ RET = JobReturn(JID, "test.ping", (), True, 0, {"x": {1: "y"}}, 1.0, 2.0, epochs
         m.Done(),
     ],
 )
-def test_a_message_comes_over_whole(message: Any) -> None:
+def test_message_arrives_unchanged(message: Any) -> None:
     frame = m.pack(message)
     body = frame[m.HEAD_BYTES :]
     assert m.size_of(frame[: m.HEAD_BYTES]) == len(body)

@@ -4,28 +4,38 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import sqlalchemy as sa
+
 from catena.master.store import migrate, schema, upkeep
 
-#: Brings a new database up to date and says whether Alembic is in this process.
-BRING = """
-import sys
+#: Prepares a database and says whether Alembic is in this process.
+PREPARE = """
+import asyncio, sys
 from catena.master.store import migrate
-assert migrate.apart(sys.argv[1])
+asyncio.run(migrate.prepare(sys.argv[1]))
 print("alembic" in sys.modules)
 """
 
 
-def test_a_master_that_makes_its_database_is_no_larger_for_it(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'db' / 'master.db'}"
-    argv = [sys.executable, "-c", BRING, url]
+@pytest.mark.parametrize("revision", ["", "0014"], ids=["new", "older"])
+def test_master_brings_its_database_to_the_schema_without_alembic_in_its_process(
+    tmp_path: Path, revision: str
+) -> None:
+    url = f"sqlite:///{tmp_path / 'master.db'}"
+    if revision:
+        engine = sa.create_engine(url)
+        schema.migrate(engine, revision)
+        engine.dispose()
+    argv = [sys.executable, "-c", PREPARE, url]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "False\n"
     with upkeep.opened(url) as engine:
         assert schema.current(engine) == schema.HEAD
-    assert not migrate.apart(url)
 
 
-def test_what_is_no_database_is_left_to_who_opens_it(tmp_path: Path) -> None:
+async def test_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
     broken = tmp_path / "master.db"
     broken.write_bytes(b"this is no database" * 100)
-    assert not migrate.apart(f"sqlite:///{broken}")
+    await migrate.prepare(f"sqlite:///{broken}")
+    assert broken.read_bytes() == b"this is no database" * 100

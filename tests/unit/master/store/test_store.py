@@ -13,18 +13,16 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 
 from catena.core.clock import SystemClock
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, UsageError
 from catena.master.chains import rows
-from catena.master.contributions import RETENTION
+from catena.master.contributions import retention as retentions
 from catena.master.events import bus as bus_module
 from catena.master.events.bus import EventBus
 from catena.master.process import retention
-from catena.master.store import chain_tables, database, schema, ssh_tables, tables
+from catena.master.store import chain_tables, database, schema, tables
 from catena.master.store.database import (
     Bulk,
     Store,
@@ -34,7 +32,6 @@ from catena.master.store.database import (
 )
 from catena.master.store.execution_tables import RUNS
 from catena.master.store.fast.log_room import CHECKPOINT_PAGES
-from catena.master.store.metadata import METADATA
 
 FACTS = tables.FACTS
 VERSIONS = Path(schema.__file__).parent / "migrations" / "versions"
@@ -65,8 +62,8 @@ def put(name: str, value: str = "x") -> Callable[[sa.Connection], None]:
 
 async def dropped_events(store: Store) -> int:
     """Drop every event that may go; return how many."""
-    kept = retention.limits(RETENTION, MasterSettings(), 9e12)
-    return (await retention.prune(store, RETENTION, kept))["events"]
+    kept = retention.limits(retentions(), MasterSettings(), 9e12)
+    return (await retention.prune(store, retentions(), kept))["events"]
 
 
 async def names(store: Store) -> list[str]:
@@ -74,16 +71,7 @@ async def names(store: Store) -> list[str]:
     return await store.read(lambda conn: [row.name for row in conn.execute(query)])
 
 
-async def test_the_migrations_make_exactly_the_tables_of_the_code(store: Store) -> None:
-    assert {chain_tables.CHAINS.metadata, ssh_tables.SSH_HOSTS.metadata} == {METADATA}
-
-    def differences(conn: sa.Connection) -> Any:
-        return compare_metadata(MigrationContext.configure(conn), METADATA)
-
-    assert await store.read(differences) == []
-
-
-async def test_runs_that_are_over_are_not_read_to_find_those_that_are_not(store: Store) -> None:
+async def test_open_runs_are_found_by_an_index_without_reading_ended_ones(store: Store) -> None:
     mine, live = chain_tables.CHAIN_MINIONS, chain_tables.LIVE
     fenced = sa.select(mine).where(live, mine.c.state == "fenced")
     asked = {
@@ -137,7 +125,7 @@ async def test_functions_run_in_order_and_are_durable_when_awaited(tmp_path: Pat
     assert order == list(range(500))
 
 
-async def test_an_undone_function_leaves_the_savepoint_of_the_next_alone(store: Store) -> None:
+async def test_failed_write_does_not_affect_the_savepoint_of_the_next(store: Store) -> None:
     def fail(conn: sa.Connection) -> None:
         put("undone")(conn)
         raise UsageError("no")
@@ -148,7 +136,7 @@ async def test_an_undone_function_leaves_the_savepoint_of_the_next_alone(store: 
     assert await names(store) == ["a", "b"]
 
 
-async def test_readers_keep_little_of_the_database_and_the_writer_a_large_log(
+async def test_readers_have_a_small_cache_and_the_writer_a_large_log(
     store: Store,
 ) -> None:
     def ask(name: str) -> Callable[[sa.Connection], int]:
@@ -159,7 +147,7 @@ async def test_readers_keep_little_of_the_database_and_the_writer_a_large_log(
     assert await store.write(ask("synchronous")) == 2
 
 
-async def test_one_failing_function_takes_nothing_from_the_others(tmp_path: Path) -> None:
+async def test_failing_write_does_not_affect_other_writes(tmp_path: Path) -> None:
     told: list[str] = []
 
     async with opened(tmp_path) as store:
@@ -190,7 +178,7 @@ async def test_one_failing_function_takes_nothing_from_the_others(tmp_path: Path
     assert told == ["good"]
 
 
-async def test_items_that_wait_together_are_done_together_and_a_bad_one_fails_alone(
+async def test_queued_items_are_written_together_and_a_bad_one_fails_alone(
     store: Store,
 ) -> None:
     together: list[list[str]] = []
@@ -227,7 +215,7 @@ async def test_items_that_wait_together_are_done_together_and_a_bad_one_fails_al
     assert await names(store) == ["a", "b", "c", "d", "e"]
 
 
-async def test_a_function_that_spoils_the_transaction_fails_alone(store: Store) -> None:
+async def test_write_that_breaks_its_transaction_fails_alone(store: Store) -> None:
     def spoil(conn: sa.Connection) -> None:
         conn.execute(sa.text("SELECT * FROM nowhere"))
 
@@ -238,7 +226,7 @@ async def test_a_function_that_spoils_the_transaction_fails_alone(store: Store) 
     assert await names(store) == ["a", "b"]
 
 
-async def test_a_hook_that_fails_keeps_nobody_waiting(
+async def test_failing_commit_hook_does_not_block_callers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(tmp_path) as store:
@@ -251,7 +239,7 @@ async def test_a_hook_that_fails_keeps_nobody_waiting(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_a_database_that_another_process_holds_is_waited_for(
+async def test_store_waits_for_a_database_locked_by_another_process(
     store: Store, tmp_path: Path
 ) -> None:
     other = sqlite3.connect(tmp_path / "master.db", isolation_level=None)
@@ -279,7 +267,7 @@ async def test_a_database_that_stays_locked_is_unavailable_and_comes_back(
         await store.write(put("a"))
 
 
-async def test_a_full_disk_refuses_and_loses_nothing(store: Store) -> None:
+async def test_store_refuses_writes_on_a_full_disk_and_loses_nothing(store: Store) -> None:
     await store.write(put("kept"))
 
     def limit(conn: sa.Connection) -> None:
@@ -292,7 +280,7 @@ async def test_a_full_disk_refuses_and_loses_nothing(store: Store) -> None:
     assert await names(store) == ["kept"]
 
 
-async def test_a_damaged_database_is_named_so(tmp_path: Path) -> None:
+async def test_damaged_database_is_reported_as_damaged(tmp_path: Path) -> None:
     (tmp_path / "master.db").write_bytes(b"no database at all" * 1000)
 
     with pytest.raises(StoreCorruptError, match="store restore"):
@@ -300,7 +288,7 @@ async def test_a_damaged_database_is_named_so(tmp_path: Path) -> None:
             raise AssertionError("opened")
 
 
-async def test_a_closed_store_refuses(tmp_path: Path) -> None:
+async def test_closed_store_refuses_writes(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'master.db'}")
     with pytest.raises(StoreUnavailableError):
         await store.write(put("a"))
@@ -331,7 +319,7 @@ async def test_followers_see_events_in_order_whether_kept_in_memory_or_not(store
         assert seen == list(range(1, 30, 2))
 
 
-async def test_a_follower_of_some_tags_passes_over_the_others_without_reading_them(
+async def test_follower_of_some_tags_does_not_read_other_events(
     store: Store,
 ) -> None:
     bus = EventBus(store, SystemClock())
@@ -348,7 +336,7 @@ async def test_a_follower_of_some_tags_passes_over_the_others_without_reading_th
         assert (passed.upto, list(passed.events)) == (fired[-1].seq, [])
 
 
-async def test_a_follower_hears_at_once_of_what_it_asks_for_and_soon_how_far_the_table_is(
+async def test_follower_receives_its_events_at_once_and_the_table_position_soon(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus = EventBus(store, SystemClock())
@@ -368,7 +356,7 @@ async def test_a_follower_hears_at_once_of_what_it_asks_for_and_soon_how_far_the
     assert (await word).events == [second]
 
 
-async def test_who_asks_how_far_a_follower_is_waits_for_no_round(
+async def test_reading_a_followers_position_does_not_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus_module, "QUIET_SECONDS", 600.0)
@@ -397,7 +385,7 @@ async def test_a_cursor_outlives_its_process_and_holds_back_pruning(store: Store
     assert await dropped_events(store) == 1
 
 
-async def test_a_follower_goes_on_behind_events_that_were_pruned(store: Store) -> None:
+async def test_follower_continues_after_pruned_events(store: Store) -> None:
     await EventBus(store, SystemClock()).fire("app/a", {})
     bus = EventBus(store, SystemClock())
     await bus.open()

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 from catena.core.config.master import MasterSettings
 from catena.core.errors import InvalidStateError, UsageError
-from catena.master.contributions import RETENTION
+from catena.master.contributions import retention as retentions
 from catena.master.process import retention
 from catena.master.requests.once import Once
 from catena.master.store import backup, lock, restored, schema, upkeep
@@ -124,7 +122,7 @@ async def test_a_backup_of_a_store_in_use_is_whole_private_and_never_replaces(
     assert not list(tmp_path.glob(".*.part"))
 
 
-async def test_a_restored_store_gives_no_number_that_the_lost_one_may_have_given(
+async def test_restored_store_does_not_reuse_numbers_of_the_lost_one(
     database: Path, tmp_path: Path
 ) -> None:
     copy, aside = tmp_path / "copy.db", tmp_path / "lib" / "old.db"
@@ -175,14 +173,9 @@ def test_backup_of_an_older_schema_is_restored_to_the_present_one(
 ) -> None:
     older = tmp_path / "older.db"
     engine = sa.create_engine(url(older))
-    config = Config()
-    config.set_main_option("script_location", "catena.master.store:migrations")
-    config.set_main_option("path_separator", "os")
-    with engine.connect() as conn:
-        config.attributes["connection"] = conn
-        command.upgrade(config, "0004")
+    schema.migrate(engine, "0004")
+    with engine.begin() as conn:
         conn.execute(sa.text(OLD_CHAIN))
-        conn.commit()
     engine.dispose()
     copy = tmp_path / "copy.db"
     backup.back_up(older, copy)
@@ -194,7 +187,9 @@ def test_backup_of_an_older_schema_is_restored_to_the_present_one(
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all" * 100])
-def test_what_is_no_backup_changes_nothing(database: Path, tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_no_backup_is_refused_without_changes(
+    database: Path, tmp_path: Path, content: bytes
+) -> None:
     source = tmp_path / "wrong.db"
     source.write_bytes(content)
     before = database.read_bytes()
@@ -216,7 +211,7 @@ async def test_a_damaged_page_is_found(database: Path) -> None:
     assert [path.name for path in database.parent.glob("*copy*")] == []
 
 
-def test_a_store_of_an_older_schema_is_kept_before_it_is_upgraded(database: Path) -> None:
+def test_store_of_an_older_schema_is_backed_up_before_its_upgrade(database: Path) -> None:
     assert backup.keep_before_upgrade(database) is None
     with sqlite3.connect(database) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '0001'")
@@ -252,8 +247,8 @@ def test_postgresql_is_sent_to_its_own_tools_without_its_password() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: Path) -> None:
-    kept = retention.limits(RETENTION, replace(MasterSettings(), keep_chains_hours=24), NOW)
+async def test_age_limit_deletes_ended_jobs_and_keeps_running_ones(database: Path) -> None:
+    kept = retention.limits(retentions(), replace(MasterSettings(), keep_chains_hours=24), NOW)
 
     async with opened(database) as store:
         await store.write(job("1" * 20, NOW - 30 * DAY))
@@ -265,7 +260,7 @@ async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: 
         await store.write(chain("listed", state="failed", ended=NOW - 2 * DAY))
         for key, at in (("old", NOW - 2 * DAY), ("new", NOW - 60)):
             await store.write(Once("anna", key, "event.send", "", at).wrap(lambda conn: None))
-        dropped = await retention.prune(store, RETENTION, kept)
+        dropped = await retention.prune(store, retentions(), kept)
         left = upkeep.summary(url(database))
     wanted = {"jobs": 1, "events": 6000, "chains": 1, "sessions": 0, "requests": 1, "returns": 0}
     assert dropped == wanted
@@ -274,14 +269,14 @@ async def test_age_drops_what_has_ended_and_nothing_that_is_under_way(database: 
     assert left.rows["delivery"] == 2
 
 
-async def test_size_drops_the_oldest_but_not_what_just_happened(database: Path) -> None:
+async def test_size_limit_deletes_the_oldest_rows_but_no_recent_ones(database: Path) -> None:
     settings = replace(MasterSettings(), keep_store_mib=1)
-    kept = retention.limits(RETENTION, settings, NOW)
+    kept = retention.limits(retentions(), settings, NOW)
 
     async with opened(database) as store:
         await store.write(events(3000, NOW - DAY, size=1000))
         await store.write(events(10, NOW, size=1000))
-        await retention.prune(store, RETENTION, kept)
+        await retention.prune(store, retentions(), kept)
         assert await store.read(upkeep.used_bytes) <= retention.MIB
     assert upkeep.summary(url(database)).rows["event"] >= 10
     upkeep.give_back(database)

@@ -36,7 +36,7 @@ class Desk:
             await self.settle()
 
 
-async def test_a_long_line_costs_another_only_every_second_turn() -> None:
+async def test_long_queue_takes_only_every_second_slot_from_another() -> None:
     desk = Desk(1)
     tasks = [desk.come("pillar", f"p{number}") for number in range(6)]
     tasks += [desk.come("start", f"s{number}") for number in range(2)]
@@ -49,7 +49,7 @@ async def test_a_long_line_costs_another_only_every_second_turn() -> None:
     assert desk.turns.waiting("pillar") == 0
 
 
-async def test_so_many_have_a_turn_at_a_time() -> None:
+async def test_number_of_running_tasks_is_limited() -> None:
     desk = Desk(2)
     tasks = [desk.come("one", f"{number}") for number in range(5)]
     await desk.settle()
@@ -60,7 +60,7 @@ async def test_so_many_have_a_turn_at_a_time() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_who_leaves_the_line_takes_no_turn() -> None:
+async def test_cancelled_waiter_is_skipped() -> None:
     desk = Desk(1)
     first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
     await desk.settle()
@@ -77,7 +77,7 @@ async def test_who_leaves_the_line_takes_no_turn() -> None:
     await again
 
 
-async def test_a_turn_that_comes_to_one_who_just_left_goes_to_the_next() -> None:
+async def test_slot_granted_to_a_just_cancelled_waiter_goes_to_the_next() -> None:
     desk = Desk(1)
     first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
     await desk.settle()
@@ -91,7 +91,7 @@ async def test_a_turn_that_comes_to_one_who_just_left_goes_to_the_next() -> None
     await asyncio.gather(first, second, third, return_exceptions=True)
 
 
-async def test_a_turn_that_ends_as_the_next_one_leaves_goes_to_who_stands_behind() -> None:
+async def test_slot_freed_while_the_next_waiter_is_cancelled_goes_to_the_one_behind() -> None:
     desk = Desk(1)
     first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
     other = desk.come("two", "d")
@@ -107,7 +107,7 @@ async def test_a_turn_that_ends_as_the_next_one_leaves_goes_to_who_stands_behind
     assert (desk.turns.waiting("one"), desk.turns.waiting("two")) == (0, 0)
 
 
-async def test_a_line_whose_last_one_leaves_as_its_turn_comes_keeps_no_turn() -> None:
+async def test_queue_whose_last_waiter_is_cancelled_keeps_no_slot() -> None:
     desk = Desk(1)
     first, second = (desk.come("one", name) for name in ("a", "b"))
     await desk.settle()

@@ -56,7 +56,7 @@ def test_job_without_a_return_begins_again_only_if_no_process_claimed_it(
     assert after_end(ended) is chosen
 
 
-def test_only_a_claimed_resumable_job_goes_on_and_not_for_ever() -> None:
+def test_claimed_resumable_job_continues_up_to_the_attempt_limit() -> None:
     assert goes_on(resumable=True, claimed=True, attempts=0)
     assert not goes_on(resumable=False, claimed=True, attempts=0)
     assert not goes_on(resumable=True, claimed=False, attempts=0)

@@ -10,7 +10,13 @@ import pytest
 from catena.core.errors import CatenaError
 from catena.core.ids import BadNameError
 from catena.core.job import JobReturn, JobSpec
-from catena.minion.jobs.folder import Aside, Claim, JobFolder, JobFolderError, unpacked_order
+from catena.minion.jobs.folder import (
+    Claim,
+    JobFolder,
+    JobFolderError,
+    ReturnExtras,
+    unpacked_order,
+)
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.store import LOGGED_BYTES, NOTED_SECONDS, JobStore
 from catena.transport import wire
@@ -52,7 +58,7 @@ def test_the_first_outcome_counts(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
     store.add(JobSpec(A, "f"))
     folder = store.folder(A)
-    aside = Aside({"kind": "reboot"}, 7, {"next_chunk": "x"})
+    aside = ReturnExtras({"kind": "reboot"}, 7, {"next_chunk": "x"})
     assert folder.finish(body(A), aside)
     assert not folder.finish(body(A, "late"))
     assert folder.read_return(1000).value == "v"
@@ -61,7 +67,7 @@ def test_the_first_outcome_counts(tmp_path: Path) -> None:
     assert not folder.path.exists()
 
 
-def test_a_removal_that_a_kill_stopped_is_ended_at_the_next_start_and_is_no_damage(
+def test_interrupted_removal_is_finished_at_the_next_start_without_a_damage_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = JobStore(tmp_path)
@@ -81,7 +87,7 @@ def test_a_removal_that_a_kill_stopped_is_ended_at_the_next_start_and_is_no_dama
     assert list((tmp_path / "jobs").iterdir()) == []
 
 
-def test_damaged_folders_are_put_aside_by_name_and_unconfirmed_ones_go(tmp_path: Path) -> None:
+def test_damaged_folders_are_renamed_and_unconfirmed_ones_are_removed(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
     store.add(JobSpec(B, "f"))
     for jid in (A, C):
@@ -103,11 +109,13 @@ def test_an_order_in_a_wrong_folder_is_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("boot", ["boot", "another boot"])
-def test_what_a_cut_took_of_a_folder_is_there_again(tmp_path: Path, boot: str) -> None:
+def test_job_folder_lost_in_a_power_failure_is_restored_from_the_log(
+    tmp_path: Path, boot: str
+) -> None:
     store = JobStore(tmp_path, "boot")
     for jid in (A, B):
         store.add(JobSpec(jid, "f", ("ä", b"raw")))
-    aside = Aside(open_chain=7)
+    aside = ReturnExtras(open_chain=7)
     assert store.folder(A).finish(body(A), aside)
     store.keep_return(store.folder(A))
     shutil.rmtree(store.folder(A).path)
@@ -124,7 +132,7 @@ def test_what_a_cut_took_of_a_folder_is_there_again(tmp_path: Path, boot: str) -
     ("boot", "running", "claimed"),
     [("one", "one", False), ("one", "two", True), ("", "", True)],
 )
-def test_what_may_have_begun_before_a_boot_has_begun(
+def test_job_that_may_have_started_before_a_boot_counts_as_started(
     tmp_path: Path, boot: str, running: str, claimed: bool
 ) -> None:
     store = JobStore(tmp_path, boot)
@@ -136,7 +144,7 @@ def test_what_may_have_begun_before_a_boot_has_begun(
     assert again.folder(A).is_claimed() == again.folder(B).is_claimed() == claimed
 
 
-def test_a_return_that_nobody_kept_counts_where_it_is_whole(tmp_path: Path) -> None:
+def test_complete_return_that_was_not_kept_counts(tmp_path: Path) -> None:
     store = JobStore(tmp_path, "boot")
     for jid in (A, B):
         store.add(JobSpec(jid, "f"), begins=True)
@@ -149,7 +157,7 @@ def test_a_return_that_nobody_kept_counts_where_it_is_whole(tmp_path: Path) -> N
     assert not again.folder(B).has_return() and again.folder(B).is_claimed()
 
 
-def test_a_large_return_is_kept_where_it_lies(tmp_path: Path) -> None:
+def test_large_return_is_kept_in_its_job_folder(tmp_path: Path) -> None:
     store = JobStore(tmp_path, "boot")
     store.add(JobSpec(A, "f"), begins=True)
     store.folder(A).finish(body(A, "x" * 2 * LOGGED_BYTES))
@@ -176,13 +184,13 @@ def test_too_large_or_damaged_outcomes_are_errors_not_crashes(tmp_path: Path) ->
     (folder.path / "aside").write_text("[]")
     with pytest.raises(JobFolderError):
         folder.read_return(1000)
-    assert folder.read_aside() == Aside()
+    assert folder.read_aside() == ReturnExtras()
 
 
 @pytest.mark.parametrize(
     "writer", ["catena.minion.jobs.log.append", "catena.minion.jobs.folder.write_all"]
 )
-def test_an_order_that_can_not_be_kept_leaves_nothing(
+def test_order_that_cannot_be_stored_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
     def full(handle: int, data: bytes) -> None:
@@ -200,7 +208,7 @@ def test_an_order_that_can_not_be_kept_leaves_nothing(
     assert len(list((tmp_path / "jobs").iterdir())) == 2
 
 
-def test_a_given_job_lies_in_the_log_until_somebody_needs_its_folder(tmp_path: Path) -> None:
+def test_dispatched_job_is_only_in_the_log_until_its_folder_is_needed(tmp_path: Path) -> None:
     store = JobStore(tmp_path, "boot")
     claim = Claim(ProcessRef(5, 7, "boot"), since=3.0)
     for jid in (A, B, C):
@@ -219,7 +227,7 @@ def test_a_given_job_lies_in_the_log_until_somebody_needs_its_folder(tmp_path: P
     assert again.folder(B).read_return(10_000).value == "v" and again.logged_return(B) == body(B)
 
 
-def test_that_the_master_has_a_return_is_written_though_no_other_job_comes(tmp_path: Path) -> None:
+def test_stored_return_is_noted_in_the_log_without_further_jobs(tmp_path: Path) -> None:
     store = JobStore(tmp_path, "boot")
     store.add(JobSpec(A, "f"), True, Claim(ProcessRef(5, 7, "boot")))
     store.keep_given(A, body(A))
@@ -232,14 +240,14 @@ def test_that_the_master_has_a_return_is_written_though_no_other_job_comes(tmp_p
     assert JobStore(tmp_path, "boot").ended() == {A: 9}
 
 
-def test_a_given_job_of_another_boot_may_have_done_anything(tmp_path: Path) -> None:
+def test_dispatched_job_of_another_boot_counts_as_claimed(tmp_path: Path) -> None:
     JobStore(tmp_path, "boot").add(JobSpec(A, "f"), True, Claim(ProcessRef(5, 7, "boot")))
     store = JobStore(tmp_path, "next")
     store.scan()
     assert store.claimed_by(A) == Claim(ProcessRef(0, 0, "boot"))
 
 
-def test_a_given_job_that_did_not_reach_its_process_is_as_any_other(tmp_path: Path) -> None:
+def test_dispatched_job_that_did_not_reach_its_worker_is_an_ordinary_job(tmp_path: Path) -> None:
     store = JobStore(tmp_path, "boot")
     store.add(JobSpec(A, "f"), True, Claim(ProcessRef(5, 7, "boot")))
     store.withdraw(A)
@@ -249,7 +257,7 @@ def test_a_given_job_that_did_not_reach_its_process_is_as_any_other(tmp_path: Pa
     assert again.claimed_by(A) is None
 
 
-def test_a_store_that_is_left_has_folders_for_all(tmp_path: Path) -> None:
+def test_closed_job_store_has_folders_for_all_dispatched_jobs(tmp_path: Path) -> None:
     store = JobStore(tmp_path, "boot")
     claim = Claim(ProcessRef(5, 7, "boot"))
     for jid in (A, B, C):
@@ -261,7 +269,7 @@ def test_a_store_that_is_left_has_folders_for_all(tmp_path: Path) -> None:
     assert not store.folder(C).path.exists() and JobStore(tmp_path, "boot").ended() == {C: 9}
 
 
-def test_a_full_disk_keeps_no_given_job_from_being_known(
+def test_dispatched_job_stays_known_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = JobStore(tmp_path, "boot")
@@ -277,4 +285,4 @@ def test_a_full_disk_keeps_no_given_job_from_being_known(
     again = JobStore(tmp_path, "boot")
     assert [stored.spec.jid for stored in again.scan()[0]] == [A, B]
     assert again.claimed_by(A) == claim and again.spec(A) == JobSpec(A, "f")
-    assert again.has_return(B) and again.aside(B) == Aside()
+    assert again.has_return(B) and again.aside(B) == ReturnExtras()

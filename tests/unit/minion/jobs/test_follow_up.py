@@ -47,7 +47,7 @@ def test_a_reboot_waits_for_the_stored_return(host: Host) -> None:
     happened(witness, 1)
 
 
-def test_its_delay_counts_from_the_stored_return(host: Host) -> None:
+def test_reboot_delay_counts_from_the_stored_return(host: Host) -> None:
     after, witness, _, _ = host
     after.promise("j", reboot(witness, delay_seconds=60), 0.0, 5.0)
     after.stored("j", 1.0)
@@ -62,10 +62,10 @@ def test_an_agent_that_knows_no_boot_says_that_it_does_not_reboot(
     after = Afterwards("", "me", 60.0, lambda: None, Log(handle, "debug", SystemClock()))
     after.promise("j", reboot(witness), 0.0, 0.0)
     assert after.next_due() is None
-    assert "job j: no reboot follows: this agent knows no boot id" in log.read_text()
+    assert "job j: cannot reboot: the id of this boot is unknown" in log.read_text()
 
 
-def test_what_a_chain_asked_for_is_called_off_with_it(host: Host) -> None:
+def test_follow_ups_of_a_chain_are_cancelled_with_it(host: Host) -> None:
     after, witness, restarts, _ = host
     after.promise("a", reboot(witness, chain_id=7), 0.0, 0.0)
     after.promise("b", {"kind": "restart_agent", "chain_id": 8}, 0.0, 0.0)
@@ -74,7 +74,7 @@ def test_what_a_chain_asked_for_is_called_off_with_it(host: Host) -> None:
     assert restarts == ["x"] and not witness.exists() and after.next_due() is None
 
 
-def test_a_reboot_that_does_not_come_is_ordered_once_more_and_then_an_error(host: Host) -> None:
+def test_missing_reboot_is_requested_once_more_and_then_reported_as_an_error(host: Host) -> None:
     after, witness, _, log = host
     after.promise("j", reboot(witness), 0.0, 0.0)
     after.service(0.0)
@@ -87,7 +87,7 @@ def test_a_reboot_that_does_not_come_is_ordered_once_more_and_then_an_error(host
     assert len(witness.read_text()) == 2
 
 
-def test_what_has_happened_already_is_not_done_again(host: Host) -> None:
+def test_completed_follow_up_is_not_repeated(host: Host) -> None:
     after, witness, restarts, _ = host
     after.promise("j", reboot(witness, boot_id="boot-0"), 0.0, 0.0)
     after.promise("k", {"kind": "restart_agent", "session": "older"}, 0.0, 0.0)

@@ -43,7 +43,7 @@ class NoJobs:
         ),
     ],
 )
-def test_wrong_arguments_are_told_as_a_caller_counts_them(
+def test_argument_errors_count_positions_as_the_caller_does(
     fun: str, args: tuple[Any, ...], kwargs: dict[str, Any], said: str
 ) -> None:
     ret = answer(JobSpec("20261121000000000000", fun, args, kwargs), NoJobs(), 0.0)
@@ -68,7 +68,7 @@ def test_a_host_that_never_saw_a_chain_has_nothing_to_resume(tmp_path: Path) -> 
         "cache/chains/131/manifest.json",
     ],
 )
-def test_whatever_is_left_of_a_chain_is_a_job_to_look_at(tmp_path: Path, left: str) -> None:
+def test_leftover_of_a_chain_prevents_an_inline_answer(tmp_path: Path, left: str) -> None:
     (tmp_path / left).parent.mkdir(parents=True)
     (tmp_path / left).touch()
     assert not chainless(tmp_path / "conf", tmp_path / "cache")

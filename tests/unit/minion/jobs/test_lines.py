@@ -67,7 +67,7 @@ def bench() -> Iterator[Bench]:
     made.close()
 
 
-def test_only_who_has_said_that_it_is_free_is_given_a_job(bench: Bench) -> None:
+def test_job_is_dispatched_only_to_a_worker_that_reported_free(bench: Bench) -> None:
     assert bench.lines.free("cmd") is None and not bench.lines.give(A, "three", b"order")
     bench.say(A, FREE)
     assert bench.told.finished_jobs == ["one"]
@@ -79,7 +79,7 @@ def test_only_who_has_said_that_it_is_free_is_given_a_job(bench: Bench) -> None:
     assert bench.told.outcomes == {"three": b"outcome"} and bench.lines.free("cmd") == A
 
 
-def test_who_was_killed_or_forked_from_an_old_template_has_no_other_job(bench: Bench) -> None:
+def test_worker_of_an_old_template_gets_no_further_job(bench: Bench) -> None:
     bench.say(A, FREE)
     bench.lines.retire_all()
     assert bench.ends[A].recv(99) == GO and bench.told.left == [A]
@@ -88,7 +88,7 @@ def test_who_was_killed_or_forked_from_an_old_template_has_no_other_job(bench: B
     assert bench.ends[B].recv(99) == GO and bench.lines.free("cmd") is None
 
 
-def test_who_hangs_up_is_not_there_any_more(bench: Bench) -> None:
+def test_worker_that_disconnects_is_forgotten(bench: Bench) -> None:
     bench.say(A, FREE)
     bench.ends[A].close()
     assert not bench.lines.give(A, "three", b"order") and A not in bench.lines
@@ -97,14 +97,14 @@ def test_who_hangs_up_is_not_there_any_more(bench: Bench) -> None:
     assert B not in bench.lines and bench.told.outcomes == {}
 
 
-def test_who_has_an_outcome_that_nobody_could_keep_is_not_told_to_go(bench: Bench) -> None:
+def test_worker_whose_outcome_could_not_be_stored_is_not_told_to_exit(bench: Bench) -> None:
     bench.told.has_room = False
     bench.say(A, DONE + b"outcome")
     assert bench.told.outcomes == {"one": b"outcome"} and bench.told.left == [A]
     assert bench.ends[A].recv(99) == b"" and bench.lines.free("cmd") is None
 
 
-def test_who_waits_for_long_is_told_to_go_and_who_works_is_not(bench: Bench) -> None:
+def test_long_idle_worker_is_told_to_exit_and_a_busy_one_is_not(bench: Bench) -> None:
     assert bench.lines.next_due() is None
     bench.say(A, FREE)
     bench.lines.service(5.0)
@@ -116,7 +116,7 @@ def test_who_waits_for_long_is_told_to_go_and_who_works_is_not(bench: Bench) -> 
     assert A not in bench.lines and B in bench.lines and bench.ends[A].recv(99) == GO
 
 
-def test_a_daemon_that_stops_tells_only_those_who_wait_to_go(bench: Bench) -> None:
+def test_stopping_daemon_tells_only_idle_workers_to_exit(bench: Bench) -> None:
     bench.say(A, FREE)
     bench.lines.close()
     # Who works has an outcome to keep when it meets the end.

@@ -31,7 +31,7 @@ def test_without_a_master_they_run_at_once() -> None:
     assert own.due(0.0, connected=False) == [("state.highstate", ())]
 
 
-def test_a_waiting_chain_goes_on_alone_only_where_that_was_asked_for() -> None:
+def test_waiting_chain_continues_without_a_master_only_if_configured() -> None:
     local = MinionSettings(master="m", resume="local", resume_after_seconds=30)
     resume = [("mgractionchains.resume", ())]
     own = OwnJobs(local, True, 100.0)
@@ -43,7 +43,7 @@ def test_a_waiting_chain_goes_on_alone_only_where_that_was_asked_for() -> None:
     assert OwnJobs(MinionSettings(master="m"), True, 100.0).due(1e6, connected=True) == []
 
 
-def test_it_leaves_it_to_a_master_that_is_faster() -> None:
+def test_local_resume_is_skipped_when_the_master_is_faster() -> None:
     own = OwnJobs(MinionSettings(resume="local", resume_after_seconds=30), True, 0.0)
     own.resumed()
     assert own.due(1e6, connected=True) == []

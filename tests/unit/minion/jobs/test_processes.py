@@ -83,7 +83,7 @@ def test_a_zombie_is_not_alive() -> None:
     child.wait()
 
 
-def test_a_whole_tree_dies_with_those_that_left_its_session(
+def test_killed_process_tree_includes_processes_that_left_its_session(
     tree: Callable[[], tuple[subprocess.Popen[bytes], list[int]]],
 ) -> None:
     top, below = tree()

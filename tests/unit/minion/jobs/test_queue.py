@@ -5,18 +5,19 @@ import pytest
 from hypothesis import given
 
 from catena import modules
+from catena.core.job import JobSpec, Payload
 from catena.core.marks import QUEUED, RESUMABLE
 from catena.core.plugins import FunctionMark, Registry
 from catena.minion.jobs.inline import INLINE
-from catena.minion.jobs.queue import PARALLEL_LIMIT, Entry, JobQueue, Work, blocker
+from catena.minion.jobs.queue import PARALLEL_LIMIT, JobQueue, QueueEntry, Work, blocker, entry_of
 from catena.runtime import functions as runtime_functions
 from catena.states import functions as state_functions
 
 CHAIN = Work("chain", 1)
 
 
-def serial(key: str, chain: int | None = None, resumes: bool = False) -> Entry:
-    return Entry(key, True, Work("chain", chain) if chain else None, resumes)
+def serial(key: str, chain: int | None = None, resumes: bool = False) -> QueueEntry:
+    return QueueEntry(key, True, Work("chain", chain) if chain else None, resumes)
 
 
 def test_state_runs_go_one_at_a_time_and_in_order() -> None:
@@ -34,20 +35,21 @@ def test_state_runs_go_one_at_a_time_and_in_order() -> None:
 
 def test_blocker_names_what_a_job_waits_for() -> None:
     runs, chain = serial("a"), serial("c", chain=2)
-    assert blocker(serial("b"), [runs], [], None) == "job a runs, and state runs follow each other"
-    assert blocker(serial("b"), [], [serial("a")], None) == "job a is before it"
-    assert blocker(chain, [], [], CHAIN) == "chain 1 goes on first"
+    assert blocker(serial("b"), [runs], [], None) == "job a is running, and state runs are serial"
+    assert blocker(serial("b"), [], [serial("a")], None) == "job a is ahead of it"
+    assert blocker(chain, [], [], CHAIN) == "chain 1 continues first"
     assert blocker(serial("b"), [], [chain], CHAIN) == "it begins next"
-    many = [Entry(str(number), False) for number in range(PARALLEL_LIMIT)]
+    many = [QueueEntry(str(number), False) for number in range(PARALLEL_LIMIT)]
     assert (
-        blocker(Entry("p", False), many, [], None) == "32 jobs run, as many as may run at a time"
+        blocker(QueueEntry("p", False), many, [], None)
+        == "32 jobs are running, which is the maximum"
     )
-    assert blocker(Entry("p", False), [runs], [], None) == "it begins next"
+    assert blocker(QueueEntry("p", False), [runs], [], None) == "it begins next"
 
 
 def test_other_jobs_pass_state_runs_up_to_the_limit() -> None:
     line = JobQueue(parallel_limit=2)
-    for entry in (serial("s"), serial("t"), *(Entry(key, False) for key in "xyz")):
+    for entry in (serial("s"), serial("t"), *(QueueEntry(key, False) for key in "xyz")):
         line.add(entry)
     assert [line.position(key) for key in "xyz"] == [0, 0, 1]
     assert line.start() == ["s", "x", "y"]
@@ -69,13 +71,13 @@ def test_the_start_of_another_chain_waits_for_the_one_that_waits_for_its_boot() 
     assert line.start(held_by=None) == ["other"]
 
 
-def test_the_same_chain_is_not_held_back_by_itself() -> None:
+def test_chain_is_not_held_back_by_itself() -> None:
     line = JobQueue()
     line.add(serial("again", chain=1))
     assert line.start(held_by=CHAIN) == ["again"]
 
 
-def test_what_is_dropped_is_gone() -> None:
+def test_dropped_job_leaves_the_queue() -> None:
     line = JobQueue()
     line.add(serial("a"))
     assert line.drop("a") and not line.drop("a")
@@ -83,13 +85,13 @@ def test_what_is_dropped_is_gone() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
-def test_never_two_state_runs_at_once_and_nobody_is_forgotten(
+def test_state_runs_never_overlap_and_every_job_runs(
     steps: list[tuple[bool, bool]],
 ) -> None:
     line = JobQueue(parallel_limit=3)
     running: list[str] = []
     for number, (is_serial, ends) in enumerate(steps):
-        line.add(Entry(str(number), is_serial))
+        line.add(QueueEntry(str(number), is_serial))
         running += line.start()
         if ends and running:
             line.drop(running.pop(0))
@@ -124,7 +126,7 @@ def test_held_job_and_queued_jobs_say_what_they_wait_for() -> None:
     line.add(serial("other", chain=2))
     assert (line.position("other", CHAIN), line.behind("other", CHAIN)) == (
         1,
-        "chain 1 goes on first",
+        "chain 1 continues first",
     )
     assert (line.position("other"), line.behind("other")) == (0, "")
     line.start()
@@ -132,16 +134,28 @@ def test_held_job_and_queued_jobs_say_what_they_wait_for() -> None:
     line.add(serial("last"))
     assert (line.position("apply"), line.behind("apply")) == (
         1,
-        "job other runs, and state runs follow each other",
+        "job other is running, and state runs are serial",
     )
     assert (line.position("last"), line.behind("last")) == (
         2,
-        "job other runs, and state runs follow each other",
+        "job other is running, and state runs are serial",
     )
     line.drop("other")
     line.start()
     assert (line.position("last"), line.behind("last")) == (
         1,
-        "job apply runs, and state runs follow each other",
+        "job apply is running, and state runs are serial",
     )
     assert line.behind("apply") == line.behind("nobody") == ""
+
+
+@pytest.mark.parametrize("kind", ["chain", "playbook"])
+def test_payload_of_any_kind_names_the_work_of_a_job(kind: str) -> None:
+    spec = JobSpec("1", "playbook.run", payload=Payload(kind, 4, 1, {}))
+    assert entry_of(spec).work == Work(kind, 4)
+    assert entry_of(JobSpec("1", "playbook.run", (4,))).work is None
+
+
+def test_chain_that_is_started_by_hand_is_named_by_its_argument() -> None:
+    assert entry_of(JobSpec("1", "mgractionchains.start", (8,))).work == Work("chain", 8)
+    assert entry_of(JobSpec("1", "mgractionchains.start", ("8",))).work is None

@@ -12,8 +12,9 @@ import pytest
 
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
-from catena.core.job import JobSpec
-from catena.minion.jobs.folder import Aside, Claim, JobFolder
+from catena.core.job import ChainManifest, JobSpec, Payload
+from catena.core.payloads import of_chain
+from catena.minion.jobs.folder import Claim, JobFolder, ReturnExtras
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import Work
@@ -22,7 +23,7 @@ from catena.minion.jobs.store import JobStore
 from catena.minion.jobs.supervisor import LOOK_SECONDS
 from catena.minion.log import Log
 from catena.minion.loop import Loop
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 
 JID = "20260101000000000001"
 
@@ -34,7 +35,7 @@ class Told:
         self.done: list[str] = []
         self.put_off: list[tuple[str, str]] = []
 
-    def on_done(self, jid: str, aside: Aside) -> None:
+    def on_done(self, jid: str, aside: ReturnExtras) -> None:
         self.done.append(jid)
 
     def on_position(self, jid: str, position: int) -> None:
@@ -47,11 +48,11 @@ class Told:
         self.put_off.append((jid, why))
 
 
-def test_a_full_disk_keeps_neither_the_agent_from_starting_nor_a_return_from_coming(
+def test_agent_starts_and_sends_a_return_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = MinionSettings(cache_dir=str(tmp_path / "c"), log_file="-")
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     JobStore(start.cache_dir).add(JobSpec(JID, "state.apply"))
     folder = JobFolder(start.cache_dir / "jobs" / JID)
     (folder.path / "process").touch()  # claimed by a process that a power cut ended
@@ -99,7 +100,7 @@ def full(*_: object, **__: object) -> None:
         ("mgractionchains.start", True, [JID], []),
     ],
 )
-def test_a_job_whose_folder_a_cut_took_waits_for_room_and_the_agent_comes_up(
+def test_agent_starts_on_a_full_disk_and_a_job_with_a_lost_folder_waits_for_space(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fun: str,
@@ -112,7 +113,7 @@ def test_a_job_whose_folder_a_cut_took_waits_for_room_and_the_agent_comes_up(
     settings = MinionSettings(
         cache_dir=str(tmp_path / "c"), log_file="-", boot_id_file=str(boot_id)
     )
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     JobStore(start.cache_dir, "boot").add(JobSpec(JID, fun), begun)
     rmtree(start.cache_dir / "jobs" / JID)  # what a power cut does
     clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told(), Forks()
@@ -156,14 +157,14 @@ def waiting(runner: JobRunner, seconds: float, wall: float) -> None:
         (60.0, 0.0, "next", [JID]),
     ],
 )
-def test_a_job_that_waits_grows_as_old_as_it_is_also_over_a_new_agent(
+def test_age_of_a_waiting_job_continues_across_agent_restarts(
     tmp_path: Path, passed: float, set_by: float, boot: str, forks: list[str]
 ) -> None:
     boot_id = tmp_path / "boot_id"
     settings = MinionSettings(
         cache_dir=str(tmp_path / "c"), log_file="-", boot_id_file=str(boot_id)
     )
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     clock, told = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told()
     log = Log.open(str(tmp_path / "log"), "info", clock)
 
@@ -184,7 +185,7 @@ def test_a_job_that_waits_grows_as_old_as_it_is_also_over_a_new_agent(
 
 def test_job_behind_one_that_waited_too_long_starts_at_once(tmp_path: Path) -> None:
     settings = MinionSettings(cache_dir=str(tmp_path / "c"), log_file="-")
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told(), Forks()
     log = Log.open(str(tmp_path / "log"), "info", clock)
     runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
@@ -197,7 +198,27 @@ def test_job_behind_one_that_waited_too_long_starts_at_once(tmp_path: Path) -> N
     assert told.done == [JID] and made.jids == [behind.jid]
 
 
-def test_an_agent_that_was_killed_before_a_job_began_begins_it_though_its_clock_was_set(
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (of_chain(ChainManifest(8, "mach1", 1, ())), ""),
+        (Payload("chian", 8, 1, {}), "malformed: unknown payload 'chian'; did you mean 'chain'?"),
+        (Payload("chain", 8, 1, {}), "malformed: chain: missing field 'chain_id'"),
+    ],
+)
+def test_job_whose_payload_the_agent_can_not_run_is_refused(
+    tmp_path: Path, payload: Payload, why: str
+) -> None:
+    start = StartData(MinionSettings(cache_dir=str(tmp_path / "c")), "m1", "mach1", str(tmp_path))
+    clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told(), Forks()
+    log = Log.open(str(tmp_path / "log"), "info", clock)
+    runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
+    refused = runner.order(JobSpec(JID, "mgractionchains.start", (8,), payload=payload))
+    assert refused == why
+    assert runner.store.knows(JID) is (not why)
+
+
+def test_job_starts_after_an_agent_kill_although_the_clock_was_set(
     tmp_path: Path,
 ) -> None:
     store = JobStore(tmp_path / "c", "boot")
@@ -207,7 +228,7 @@ def test_an_agent_that_was_killed_before_a_job_began_begins_it_though_its_clock_
     assert again.begin_by == {JID: 99.0}
 
 
-def test_a_chain_goes_on_however_late(tmp_path: Path) -> None:
+def test_chain_continues_however_late(tmp_path: Path) -> None:
     store = JobStore(tmp_path / "c", "boot")
     for fun, args, goes_on in (("start", (8,), False), ("resume", (), True)):
         assert store.goes_on(JobSpec(JID, f"mgractionchains.{fun}", args)) is goes_on
@@ -217,7 +238,7 @@ def test_a_chain_goes_on_however_late(tmp_path: Path) -> None:
     ("is_here", "begins"),
     [(True, True), (False, False)],
 )
-def test_a_chain_that_was_put_off_amid_its_way_is_never_too_late(
+def test_postponed_chain_that_has_started_never_expires(
     tmp_path: Path, is_here: bool, begins: bool
 ) -> None:
     store = JobStore(tmp_path / "c", "boot")

@@ -11,7 +11,7 @@ from catena.minion.jobs.seen import KEEP_SECONDS, MARGIN_SECONDS, SeenJobs
 A, B = "20260101000000000001", "20260101000000000002"
 
 
-def test_what_was_seen_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_seen_jobs_are_known_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     seen = SeenJobs(path, 1000.0)
     seen.add(A, 2000.0, 1000.0)
@@ -24,7 +24,7 @@ def test_what_was_seen_is_known_after_a_restart(tmp_path: Path) -> None:
     )
 
 
-def test_it_is_forgotten_when_no_order_can_come_any_more(tmp_path: Path) -> None:
+def test_seen_job_is_forgotten_when_its_order_can_no_longer_arrive(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     seen = SeenJobs(path, 1000.0)
     seen.add(A, 2000.0, 1000.0)
@@ -34,7 +34,7 @@ def test_it_is_forgotten_when_no_order_can_come_any_more(tmp_path: Path) -> None
     assert len(SeenJobs(path, 1000.0 + KEEP_SECONDS + 1)) == 0
 
 
-def test_a_torn_last_line_harms_neither_what_is_before_nor_what_comes_after(
+def test_torn_last_record_harms_neither_earlier_nor_later_ones(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "seen"
@@ -46,7 +46,7 @@ def test_a_torn_last_line_harms_neither_what_is_before_nor_what_comes_after(
     assert {A, B} <= set(SeenJobs(path, 1000.0)._seen)
 
 
-def test_a_line_that_a_full_disk_cut_does_not_spoil_the_next_one(
+def test_record_truncated_by_a_full_disk_does_not_corrupt_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "seen"
@@ -71,7 +71,7 @@ def test_garbage_is_skipped(tmp_path: Path) -> None:
     assert A in SeenJobs(path, 1000.0)
 
 
-def test_the_file_of_an_agent_that_never_restarts_does_not_grow_for_ever(
+def test_seen_file_of_a_running_agent_does_not_grow_without_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catena.minion.jobs.seen._LOOK_LINES", 10)
@@ -84,7 +84,7 @@ def test_the_file_of_an_agent_that_never_restarts_does_not_grow_for_ever(
     assert len(SeenJobs(path, 199 * 86400.0)) == 8
 
 
-def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
+def test_seen_file_does_not_grow_without_limit(tmp_path: Path) -> None:
     path = tmp_path / "seen"
     lines = [f"1 {20260101000000000000 + number} done\n" for number in range(500)]
     path.write_text("".join(lines))

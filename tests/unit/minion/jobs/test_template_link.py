@@ -8,7 +8,7 @@ from pathlib import Path
 from catena.core.config.minion import MinionSettings
 from catena.minion.jobs.template_link import TemplateLink
 from catena.minion.loop import Loop
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 
 JID = "20260101000000000001"
 
@@ -27,7 +27,7 @@ def test_a_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: 
     settings = MinionSettings(
         cache_dir=str(tmp_path / "c"), run_dir=str(tmp_path / "r"), pki_dir=str(tmp_path / "p")
     )
-    start = Start(settings, "m1", "mach1", str(tmp_path))
+    start = StartData(settings, "m1", "mach1", str(tmp_path))
     link = TemplateLink(Loop(), Nobody())
     pids = []
     for _ in range(2):

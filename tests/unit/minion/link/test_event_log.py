@@ -44,7 +44,7 @@ def test_events_are_kept_in_order_until_they_are_stored(tmp_path: Path) -> None:
     assert len(EventLog(tmp_path, lambda: 7.0).keys()) == 11
 
 
-def test_many_events_cost_one_sync_and_what_is_stored_none(
+def test_many_events_need_one_fsync_and_stored_ones_need_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled(tmp_path, 1)
@@ -63,7 +63,7 @@ def test_many_events_cost_one_sync_and_what_is_stored_none(
     assert len(synced) == 1
 
 
-def test_the_file_goes_when_nothing_waits(tmp_path: Path) -> None:
+def test_event_log_file_is_removed_when_no_event_waits(tmp_path: Path) -> None:
     log = filled(tmp_path, 2)
     for number in range(2):
         log.remove(event(number).event_id, 10.0)
@@ -75,14 +75,14 @@ def test_the_file_goes_when_nothing_waits(tmp_path: Path) -> None:
     assert log.commit() == EventLog(tmp_path, lambda: 7.0).keys() == [event(2).event_id]
 
 
-def test_a_log_that_is_closed_has_noted_what_is_stored(tmp_path: Path) -> None:
+def test_closed_event_log_has_recorded_the_stored_events(tmp_path: Path) -> None:
     log = filled(tmp_path, 2)
     log.remove(event(0).event_id, 0.0)
     log.close(0.1)
     assert EventLog(tmp_path, lambda: 7.0).keys() == [event(1).event_id]
 
 
-def test_a_file_that_is_mostly_of_no_use_is_written_anew(
+def test_event_log_with_mostly_stored_events_is_compacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_log, "WASTE_BYTES", 10_000)
@@ -98,7 +98,7 @@ def test_a_file_that_is_mostly_of_no_use_is_written_anew(
     assert log.read(event(0).event_id) is not None
 
 
-def test_what_a_full_disk_refuses_is_not_kept_and_spoils_nothing(
+def test_event_refused_by_a_full_disk_does_not_corrupt_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled(tmp_path, 1)
@@ -121,14 +121,14 @@ def test_what_a_full_disk_refuses_is_not_kept_and_spoils_nothing(
     assert EventLog(tmp_path, lambda: 7.0).keys() == [event(0).event_id, event(1).event_id]
 
 
-def test_an_event_that_was_stored_before_it_was_kept_is_not_kept(tmp_path: Path) -> None:
+def test_event_stored_by_the_master_before_it_was_logged_is_not_logged(tmp_path: Path) -> None:
     log = filled(tmp_path, 1)
     log.add(event(1))
     log.remove(event(1).event_id, 0.0)
     assert log.commit() == [] and log.keys() == [event(0).event_id]
 
 
-def test_the_end_of_a_log_that_a_cut_tore_is_left_out(tmp_path: Path) -> None:
+def test_torn_end_of_an_event_log_is_ignored(tmp_path: Path) -> None:
     filled(tmp_path, 2)
     with (tmp_path / "outbox" / "events.log").open("ab") as stream:
         stream.write(b"\0\0\0\x10half")
@@ -141,7 +141,7 @@ def test_the_end_of_a_log_that_a_cut_tore_is_left_out(tmp_path: Path) -> None:
     assert len(list((tmp_path / "outbox").iterdir())) == 1
 
 
-def test_a_damaged_event_does_not_take_the_others_along(tmp_path: Path) -> None:
+def test_damaged_event_does_not_affect_the_others(tmp_path: Path) -> None:
     filled(tmp_path, 3)
     path = tmp_path / "outbox" / "events.log"
     whole = path.read_bytes()
@@ -151,7 +151,7 @@ def test_a_damaged_event_does_not_take_the_others_along(tmp_path: Path) -> None:
     assert log.keys() == [event(0).event_id, event(2).event_id] and log.damaged == 1
 
 
-def test_files_of_an_older_agent_are_told_first_and_go_when_they_are_stored(
+def test_events_of_an_older_agent_are_sent_first_and_removed_when_stored(
     tmp_path: Path,
 ) -> None:
     filled(tmp_path, 1)
@@ -180,8 +180,10 @@ def test_an_event_that_can_not_travel_is_refused_at_once(tmp_path: Path) -> None
     assert log.commit() == log.keys() == []
 
 
-def test_so_many_wait_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_waiting_events_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_log, "EVENT_LIMIT", 2)
     log = filled(tmp_path, 2)
-    with pytest.raises(LimitError, match="2 events wait"):
+    with pytest.raises(LimitError, match="2 events already wait"):
         log.add(event(2))

@@ -48,7 +48,7 @@ class Bench:
         self.outbox.service(now)
 
 
-def test_who_fires_is_answered_when_it_is_kept_and_not_before(tmp_path: Path) -> None:
+def test_sender_is_answered_only_after_its_event_is_durable(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.fire("a", "b")
     assert bench.told == [] and bench.events.next_due() == 0.0
@@ -57,7 +57,7 @@ def test_who_fires_is_answered_when_it_is_kept_and_not_before(tmp_path: Path) ->
     assert EventLog(tmp_path, lambda: 7.0).keys() == ["a", "b"]
 
 
-def test_the_first_is_told_at_once_and_more_together_when_the_master_has_answered(
+def test_first_event_is_sent_at_once_and_later_ones_together_after_the_answer(
     tmp_path: Path,
 ) -> None:
     bench = Bench(tmp_path)
@@ -72,7 +72,7 @@ def test_the_first_is_told_at_once_and_more_together_when_the_master_has_answere
     assert bench.said == ["a", "b", "c", "d"]
 
 
-def test_a_master_that_is_slow_to_answer_is_told_all_the_same(tmp_path: Path) -> None:
+def test_events_are_sent_to_a_master_that_answers_slowly(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.fire("a")
     bench.turn(0.0)
@@ -87,7 +87,7 @@ def test_a_master_that_is_slow_to_answer_is_told_all_the_same(tmp_path: Path) ->
     assert bench.said[2:] == many[: len(bench.said) - 2] and len(bench.outbox) == 2 + TOGETHER
 
 
-def test_an_event_that_comes_twice_is_kept_once_and_answered_twice(tmp_path: Path) -> None:
+def test_repeated_event_is_stored_once_and_answered_each_time(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.fire("a", "a")
     bench.turn(0.0)
@@ -96,7 +96,7 @@ def test_an_event_that_comes_twice_is_kept_once_and_answered_twice(tmp_path: Pat
     assert bench.told == [None, None, None] and bench.said == ["a"]
 
 
-def test_a_full_disk_is_told_to_who_fires_and_to_nobody_else(
+def test_full_disk_is_reported_only_to_the_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path)
@@ -115,7 +115,9 @@ def test_a_full_disk_is_told_to_who_fires_and_to_nobody_else(
     assert bench.told[2] is None and bench.said == ["a"]
 
 
-def test_one_too_many_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_over_the_limit_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_log, "EVENT_LIMIT", 1)
     bench = Bench(tmp_path)
     bench.fire("a")
@@ -125,7 +127,7 @@ def test_one_too_many_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert bench.told == [None] and bench.said == ["a"]
 
 
-def test_what_an_earlier_agent_kept_is_told(tmp_path: Path) -> None:
+def test_events_kept_by_an_earlier_agent_are_sent(tmp_path: Path) -> None:
     first = Bench(tmp_path)
     first.fire(*"abc")
     first.events.keep(0.0)
@@ -135,7 +137,7 @@ def test_what_an_earlier_agent_kept_is_told(tmp_path: Path) -> None:
     assert second.said == ["a", "b", "c"]
 
 
-def test_a_damaged_event_is_given_up_and_the_next_one_told(tmp_path: Path) -> None:
+def test_damaged_event_is_dropped_and_the_next_one_is_sent(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.fire("a", "b")
     bench.events.keep(0.0)
@@ -147,9 +149,7 @@ def test_a_damaged_event_is_given_up_and_the_next_one_told(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("rate", [1, 5, 200])
-def test_a_minion_with_much_to_tell_is_never_over_the_rate_of_its_master(
-    tmp_path: Path, rate: int
-) -> None:
+def test_many_events_never_exceed_the_rate_limit_of_the_master(tmp_path: Path, rate: int) -> None:
     bench = Bench(tmp_path)
     clock = [0.0]
     limit = RateLimit(rate, 2 * rate, lambda: clock[0])
@@ -180,7 +180,7 @@ def test_a_minion_with_much_to_tell_is_never_over_the_rate_of_its_master(
     assert clock[0] >= 8.0
 
 
-def test_what_is_fired_without_a_master_waits_and_nobody_is_woken_for_it(tmp_path: Path) -> None:
+def test_event_fired_without_a_master_waits_without_a_timer(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.events.lost()
     bench.fire("a")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from catena.minion.link.local_socket import _UNREAD_LIMIT, LocalConnection
+from catena.minion.link.local_socket import _UNREAD_LIMIT, LocalCaller
 from catena.transport import wire
 from catena.transport.framing import FrameReader
 from catena.transport.messages import ChunkReply
@@ -20,11 +20,11 @@ class _Owner:
         self.dropped = False
         self.waits = False
 
-    def drop(self, connection: LocalConnection) -> None:
+    def drop(self, connection: LocalCaller) -> None:
         self.dropped = True
         connection.open = False
 
-    def interest(self, connection: LocalConnection, write: bool) -> None:
+    def interest(self, connection: LocalCaller, write: bool) -> None:
         self.waits = write
 
 
@@ -36,7 +36,7 @@ def pair() -> Any:
         yield ours, theirs
 
 
-def _pieces(theirs: socket.socket, count: int, connection: LocalConnection) -> list[bytes]:
+def _pieces(theirs: socket.socket, count: int, connection: LocalCaller) -> list[bytes]:
     reader = FrameReader()
     found: list[bytes] = []
     while len(found) < count:
@@ -48,7 +48,7 @@ def _pieces(theirs: socket.socket, count: int, connection: LocalConnection) -> l
 def test_large_answers_come_whole_and_in_order(pair: Any) -> None:
     ours, theirs = pair
     owner: Any = _Owner()
-    connection = LocalConnection(owner, ours)
+    connection = LocalCaller(owner, ours)
     data = [bytes([number]) * 500_000 for number in range(5)]
     for number, piece in enumerate(data):
         connection.send(ChunkReply("0" * 64, number, piece), wire.ZERO)
@@ -57,9 +57,9 @@ def test_large_answers_come_whole_and_in_order(pair: Any) -> None:
     assert not owner.waits and not owner.dropped
 
 
-def test_who_does_not_read_is_dropped_at_the_limit(pair: Any) -> None:
+def test_client_that_does_not_read_is_dropped_at_the_limit(pair: Any) -> None:
     owner: Any = _Owner()
-    connection = LocalConnection(owner, pair[0])
+    connection = LocalCaller(owner, pair[0])
     for number in range(_UNREAD_LIMIT // 500_000 + 2):
         connection.send(ChunkReply("0" * 64, number, bytes(500_000)), wire.ZERO)
     assert owner.dropped

@@ -27,14 +27,14 @@ def filled(link: Link, *keys: str, window: int = 16) -> Outbox:
     return outbox
 
 
-def test_nothing_is_said_without_a_master() -> None:
+def test_outbox_sends_nothing_without_a_master() -> None:
     link = Link()
     outbox = filled(link, "a")
     outbox.service(0.0)
     assert link.said == [] and outbox.next_due() is None
 
 
-def test_it_is_said_again_ever_more_seldom_until_it_is_acked() -> None:
+def test_outbox_resends_with_growing_delays_until_acked() -> None:
     link = Link()
     outbox = filled(link, "a")
     outbox.connected(0.0)
@@ -53,7 +53,7 @@ def test_it_is_said_again_ever_more_seldom_until_it_is_acked() -> None:
     assert len(link.said) == 21
 
 
-def test_a_new_connection_hears_everything_again_at_once() -> None:
+def test_outbox_resends_everything_on_a_new_connection() -> None:
     link = Link()
     outbox = filled(link, "a", "b")
     outbox.connected(0.0)
@@ -64,7 +64,7 @@ def test_a_new_connection_hears_everything_again_at_once() -> None:
     assert link.said == ["a", "b", "a", "b"]
 
 
-def test_no_more_than_the_window_flies_and_acks_let_the_next_out() -> None:
+def test_outbox_sends_at_most_a_window_and_each_ack_allows_the_next() -> None:
     link = Link()
     outbox = filled(link, "a", "b", "c", window=2)
     outbox.connected(0.0)
@@ -75,7 +75,7 @@ def test_no_more_than_the_window_flies_and_acks_let_the_next_out() -> None:
     assert link.said == ["a", "b", "c"]
 
 
-def test_a_full_link_is_asked_again_soon_and_in_order() -> None:
+def test_outbox_retries_a_full_link_soon_and_in_order() -> None:
     link = Link()
     link.room = 1
     outbox = filled(link, "a", "b", "c")
@@ -88,7 +88,7 @@ def test_a_full_link_is_asked_again_soon_and_in_order() -> None:
     assert link.said == ["a", "b", "c"]
 
 
-def test_adding_twice_says_once() -> None:
+def test_entry_added_twice_is_sent_once() -> None:
     link = Link()
     outbox = filled(link, "a", "a")
     outbox.connected(0.0)
@@ -113,7 +113,7 @@ def test_the_window_grows_with_each_ack_and_is_small_again_on_a_new_connection()
     assert link.said == keys[200:216]
 
 
-def test_what_can_not_be_said_at_all_takes_no_place_in_the_window() -> None:
+def test_entry_that_cannot_be_sent_takes_no_place_in_the_window() -> None:
     link = Link()
     outbox = filled(link, "a", window=1)
     outbox.add("lost", lambda: outbox.acked("lost"))

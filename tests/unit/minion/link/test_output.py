@@ -53,7 +53,7 @@ def test_new_connection_resends_only_what_is_not_stored() -> None:
     assert [message.at for message in link.sent] == [0, 100, 200, 200]
 
 
-def test_part_that_comes_before_the_first_connection_waits_for_it() -> None:
+def test_output_before_the_first_connection_waits_for_it() -> None:
     link = Link()
     sender = OutputSender(link.send)
     sender.take(part(0), 0.0)
@@ -64,7 +64,7 @@ def test_part_that_comes_before_the_first_connection_waits_for_it() -> None:
     assert [message.at for message in link.sent] == [0]
 
 
-def test_rate_is_kept_and_the_rest_follows_later() -> None:
+def test_output_stays_within_the_rate_limit_and_the_rest_follows_later() -> None:
     link, sender = connected()
     for at in range(0, 3000, 500):
         sender.take(part(at, 500), 0.0)
@@ -90,7 +90,7 @@ def test_full_link_keeps_the_order() -> None:
     assert [message.at for message in link.sent] == [0, 100]
 
 
-def test_what_does_not_fit_is_dropped_and_a_stored_return_frees_its_place() -> None:
+def test_output_over_the_limit_is_dropped_and_a_stored_return_frees_space() -> None:
     _, sender = connected(Welcome("1", 15, 0, output_per_second=1, output_limit=10**9))
     size = WAITING_BYTES // 2
     for at in range(3):

@@ -59,7 +59,7 @@ def reply(message: Any, to: bytes) -> Envelope:
     return Envelope(wire.new_id(), to, message)
 
 
-def test_an_answer_reaches_who_asked_under_its_own_id() -> None:
+def test_answer_reaches_the_caller_under_its_own_id() -> None:
     link, first, second = Link(), Asker(), Asker()
     relay = Relay(link)
     relay.ask(first, asked(PillarRequest(), 1), 0.0)
@@ -72,14 +72,14 @@ def test_an_answer_reaches_who_asked_under_its_own_id() -> None:
     assert not relay.answer(reply(PillarReply({}), id_1)), "an answer counts once"
 
 
-def test_without_a_master_the_asker_is_told_at_once() -> None:
+def test_caller_gets_an_error_at_once_without_a_master() -> None:
     link = Link()
     link.connected = False
     with pytest.raises(UnreachableError):
         Relay(link).ask(Asker(), asked(PillarRequest()), 0.0)
 
 
-def test_bulk_questions_keep_to_their_window() -> None:
+def test_bulk_requests_stay_within_their_window() -> None:
     link, asker = Link(), Asker()
     relay = Relay(link)
     for number in range(1, BULK_WINDOW + 4):
@@ -90,7 +90,7 @@ def test_bulk_questions_keep_to_their_window() -> None:
     assert len(link.sent) == BULK_WINDOW + 1
 
 
-def test_a_lost_bulk_connection_asks_again_and_a_lost_control_gives_up() -> None:
+def test_lost_bulk_connection_resends_and_a_lost_control_connection_fails() -> None:
     link, asker = Link(), Asker()
     relay = Relay(link)
     relay.ask(asker, chunk(1), 0.0)
@@ -104,7 +104,7 @@ def test_a_lost_bulk_connection_asks_again_and_a_lost_control_gives_up() -> None
     assert len(relay) == 0
 
 
-def test_a_silent_master_is_an_answer_too() -> None:
+def test_silent_master_gives_an_error_answer() -> None:
     link, asker = Link(), Asker()
     relay = Relay(link)
     relay.ask(asker, asked(PillarRequest()), 0.0)
@@ -113,7 +113,7 @@ def test_a_silent_master_is_an_answer_too() -> None:
     assert failure.code == "TryLaterError" and len(relay) == 0
 
 
-def test_a_full_link_only_delays() -> None:
+def test_full_link_only_delays_a_request() -> None:
     link, asker = Link(), Asker()
     relay = Relay(link)
     link.room = False
@@ -124,7 +124,7 @@ def test_a_full_link_only_delays() -> None:
     assert len(link.sent) == 1 and not relay.waiting
 
 
-def test_who_hung_up_is_forgotten() -> None:
+def test_caller_that_disconnected_is_forgotten() -> None:
     link, asker = Link(), Asker()
     relay = Relay(link)
     relay.ask(asker, asked(PillarRequest()), 0.0)
@@ -132,13 +132,13 @@ def test_who_hung_up_is_forgotten() -> None:
     assert len(relay) == 0 and not relay.answer(reply(PillarReply({}), link.sent[0][2]))
 
 
-def test_a_pushed_piece_is_answered_when_it_is_on_its_way() -> None:
+def test_pushed_file_chunk_is_answered_when_it_is_sent() -> None:
     link, asker = Link(), Asker()
     Relay(link).ask(asker, asked(FilePush("a", "0" * 64, 0, 1, b"x")), 0.0)
     assert asker.heard == [(ClientReply(True), bytes([1]) * 16)]
 
 
-def test_the_answers_to_all_that_flies_find_room_in_the_masters_queue() -> None:
+def test_answers_to_all_open_requests_fit_the_masters_queue() -> None:
     room = SERVER_OPTIONS["bulk"][zmq.SNDHWM]
     # libzmq (pipe.cpp) tells the writer of what was read by half a queue at a time.
     untold = (room + 1) // 2 - 1

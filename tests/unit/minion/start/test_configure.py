@@ -9,7 +9,7 @@ from catena.core.config.minion import MinionSettings
 from catena.core.errors import ConfigError
 from catena.core.ids import BadNameError
 from catena.minion.start import blob, configure, identity
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 
 
 def write(folder: Path, text: str) -> Path:
@@ -75,5 +75,7 @@ def test_a_configured_id_wins_and_is_checked() -> None:
 
 
 def test_a_start_record_comes_back_as_it_was() -> None:
-    start = Start(MinionSettings(id="a"), "a", "b", "/c", {"os": "ä"}, {"x.y": 1}, {"n": "c"}, 7)
+    start = StartData(
+        MinionSettings(id="a"), "a", "b", "/c", {"os": "ä"}, {"x.y": 1}, {"n": "c"}, 7
+    )
     assert blob.read(blob.write(start)) == start

@@ -66,7 +66,7 @@ def send(out: EventSender, *names: str) -> None:
         out.send(EventFired(name, "a/tag", {}))
 
 
-def test_events_are_handed_over_without_waiting_and_settled_once() -> None:
+def test_events_are_sent_without_waiting_and_settled_once() -> None:
     daemon = Daemon()
     out = sender(daemon)
     send(out, "a", "b", "c")
@@ -85,7 +85,7 @@ def test_no_more_than_a_window_waits_for_an_answer() -> None:
     assert not daemon.open and len(daemon.heard) == 3 * WINDOW
 
 
-def test_what_can_not_be_kept_fails_when_it_is_settled_and_not_before() -> None:
+def test_event_that_cannot_be_stored_fails_only_when_settled() -> None:
     daemon = Daemon()
     daemon.refuses = {"b": LimitError("too many wait"), "c": LimitError("another")}
     out = sender(daemon)
@@ -96,7 +96,7 @@ def test_what_can_not_be_kept_fails_when_it_is_settled_and_not_before() -> None:
     out.settle()
 
 
-def test_what_a_daemon_that_died_has_not_answered_is_insisted_on_in_order() -> None:
+def test_unanswered_events_are_resent_in_order_after_the_daemon_died() -> None:
     daemon = Daemon()
     out = sender(daemon)
     send(out, "a", "b")
@@ -111,7 +111,7 @@ def test_what_a_daemon_that_died_has_not_answered_is_insisted_on_in_order() -> N
     assert daemon.insisted == ["a", "b", "c", "d"]
 
 
-def test_a_daemon_that_stays_away_is_waited_for_once() -> None:
+def test_absent_daemon_is_waited_for_once() -> None:
     daemon = Daemon()
     daemon.refuses = {name: UnreachableError("away") for name in "ab"}
     out = sender(daemon)
@@ -136,7 +136,7 @@ def test_a_connection_that_is_refused_fails_what_was_sent(monkeypatch: pytest.Mo
     out.settle()
 
 
-def test_a_copy_of_the_process_does_not_wait_for_the_events_of_the_first(
+def test_forked_process_does_not_wait_for_events_of_its_parent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     daemon = Daemon()

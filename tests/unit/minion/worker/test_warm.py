@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from catena.core.config.minion import MinionSettings
 from catena.minion.worker import warm
-from catena.minion.start.blob import Start
+from catena.minion.start.blob import StartData
 
 folder = Path(sys.argv[1])
 settings = MinionSettings(
     cache_dir=str(folder / "c"), run_dir=str(folder / "r"), pki_dir=str(folder / "p")
 )
-warm.rehearse(Start(settings, "m1", "mach1", str(folder), grains={"id": "m1"}))
+warm.rehearse(StartData(settings, "m1", "mach1", str(folder), grains={"id": "m1"}))
 warm.bring(sys.argv[2])
 print("\\n".join(sys.modules))
 """
@@ -41,7 +41,7 @@ def test_a_template_that_forks_state_runs_has_what_they_need(tmp_path: Path) -> 
     assert needed <= loaded(tmp_path, "state")
 
 
-def test_an_idle_agent_has_nothing_of_what_only_jobs_need() -> None:
+def test_idle_agent_loads_nothing_that_only_jobs_need() -> None:
     heavy = "inspect dataclasses yaml jinja2 logging asyncio hashlib subprocess ssl sqlite3 ctypes"
     code = f"import catena.minion.daemon, sys; print(set('{heavy}'.split()) & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,11 +13,11 @@ from catena.core.run_ref import RunRef
 from catena.fileserver.roots import RootsClient
 from catena.runtime.chain_clean import clean
 from catena.runtime.chain_run import ChainHost
-from catena.runtime.host import After, AfterKind, BaseHost, Place
+from catena.runtime.host import After, AfterKind, AgentHome, BaseHost
 from catena.runtime.push import runner
 from catena.runtime.push.host_folder import Room
 from catena.runtime.push.outcome import failed
-from catena.runtime.push.protocol import Identity, PushedJob, RunResult, pack_job
+from catena.runtime.push.protocol import HostIdentity, PushedJob, RunResult, pack_job
 from catena.runtime.push.runs import RunFolder, create
 from tests.support.pushed import job
 
@@ -34,10 +34,10 @@ def room(tmp_path: Path) -> Room:
 def pushed(tmp_path: Path) -> PushedJob:
     found = job()
     settings = {"boot_id_file": str(tmp_path / "boot"), "machine_id": "m1"}
-    return PushedJob(found.spec, Identity("web1", settings))
+    return PushedJob(found.spec, HostIdentity("web1", settings))
 
 
-def received(room: Room, place: Place, tmp_path: Path) -> ChainHost:
+def received(room: Room, place: AgentHome, tmp_path: Path) -> ChainHost:
     """Return the chains of a host that has one, which ends in a reboot."""
     folder = tmp_path / "files" / "actionchains"
     folder.mkdir(parents=True)

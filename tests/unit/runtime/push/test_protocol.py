@@ -17,12 +17,12 @@ from catena.states.compiler.model import Low
 JID = "20261121183000000000"
 SHA = "a" * 64
 TREE = p.Tree("base", (FileEntry("_modules/x.py", SHA, 3, 0o644),), ("empty",))
-IDENTITY = p.Identity("web1", {"grains": {"role": "web"}})
+IDENTITY = p.HostIdentity("web1", {"grains": {"role": "web"}})
 BRIEF = p.RunBrief("run-00001", JID, "state.apply", p.RunPhase.running, 1.5)
-STEP = p.Step(1, "state", {"key": "a", "ret": {1: "b"}}, 2.5)
+STEP = p.RunStep(1, "state", {"key": "a", "ret": {1: "b"}}, 2.5)
 
 QUESTIONS: list[tuple[Any, Any]] = [
-    (p.Hello(), p.Welcome("0.1", "3.9.2", 1, 0, "root", "/r", "b", "m", 10, (BRIEF,))),
+    (p.HostHello(), p.HostWelcome("0.1", "3.9.2", 1, 0, "root", "/r", "b", "m", 10, (BRIEF,))),
     (p.Open(IDENTITY, (TREE,)), p.Opened((SHA,), {"os": "Debian", "n": {1: 2}})),
     (p.Pillar({80: "http"}), p.Nothing()),
     (p.Call("test.arg", (1, "a"), {"k": b"\x00"}), p.Called({"a": (1, 2)}, None, 1)),
@@ -56,9 +56,9 @@ def test_the_questions_of_these_tests_are_all() -> None:
 
 
 def test_a_failure_arrives_as_an_error_with_its_kind() -> None:
-    error = p.TargetError(p.Trouble.parts, "2 parts are missing", (SHA,))
-    with pytest.raises(p.TargetError, match="2 parts are missing") as caught:
-        p.answered(p.Hello(), wire(p.failure(error)))
+    error = p.ProgramError(p.Trouble.parts, "2 parts are missing", (SHA,))
+    with pytest.raises(p.ProgramError, match="2 parts are missing") as caught:
+        p.answered(p.HostHello(), wire(p.failure(error)))
     assert (caught.value.trouble, caught.value.detail) == (p.Trouble.parts, (SHA,))
 
 
@@ -74,7 +74,7 @@ def test_a_question_that_is_none_is_refused(message: Any) -> None:
 @pytest.mark.parametrize("message", [{}, {"ok": 1}, {"trouble": "x", "text": ""}, {"ok": {}}])
 def test_an_answer_that_is_none_is_refused(message: Any) -> None:
     with pytest.raises(RecordError):
-        p.answered(p.Hello(), message)
+        p.answered(p.HostHello(), message)
 
 
 def test_a_job_comes_back_with_the_states_that_it_runs() -> None:

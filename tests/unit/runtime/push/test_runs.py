@@ -101,7 +101,7 @@ def test_two_writers_never_give_one_number(tmp_path: Path) -> None:
     assert numbers == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_was_under_way_is_told_as_unknown(tmp_path: Path) -> None:
+def test_unfinished_states_are_reported_as_unknown(tmp_path: Path) -> None:
     run = folder(tmp_path)
     writer = StepWriter(run.steps, CLOCK)
     writer.add("begin", {"key": "test_|-a_|-a_|-nop", "id": "a", "sls": "x"})
@@ -122,7 +122,7 @@ def test_temporary_names_of_dead_processes_are_swept(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [f".new-run-1.{os.getpid()}"]
 
 
-def test_files_that_travelled_are_those_of_their_environment(tmp_path: Path) -> None:
+def test_transferred_files_belong_to_their_environment(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     store = ContentStore(tmp_path / "parts")
     data = tmp_path / "data"

@@ -54,11 +54,11 @@ def test_a_value_comes_back_as_it_went(value: Any) -> None:
         math.inf,
     ],
 )
-def test_a_value_that_json_has_no_word_for_comes_back(value: Any) -> None:
+def test_value_without_a_json_type_comes_back(value: Any) -> None:
     assert values.loads(values.dumps(value)) == value
 
 
-def test_what_is_no_data_travels_as_its_text() -> None:
+def test_value_that_is_no_data_is_sent_as_text() -> None:
     assert values.loads(values.dumps({"error": ValueError("no")})) == {"error": "no"}
 
 

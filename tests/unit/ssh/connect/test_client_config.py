@@ -11,7 +11,7 @@ import pytest
 from catena.core.errors import CatenaError
 from catena.core.ids import minion_id
 from catena.ssh.connect.client_config import ClientFiles, Hop, route, user_files
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
 
 def routed(tmp_path: Path, config: str, host: str = "web1", **fields: Any) -> tuple[Hop, ...]:
@@ -20,7 +20,7 @@ def routed(tmp_path: Path, config: str, host: str = "web1", **fields: Any) -> tu
     path.write_text(config)
     path.chmod(0o600)
     files = ClientFiles(tmp_path, (path,), tmp_path / "own", "/run/agent")
-    return route(Target(minion_id("id"), host, **fields), files)
+    return route(SshTarget(minion_id("id"), host, **fields), files)
 
 
 def test_an_alias_gives_host_port_user_and_key(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_the_roster_wins_over_the_configuration(tmp_path: Path) -> None:
     assert hop.identities == (Path("/keys/deploy"),)
 
 
-def test_without_a_word_the_usual_keys_are_tried(tmp_path: Path) -> None:
+def test_default_keys_are_tried_without_configuration(tmp_path: Path) -> None:
     (hop,) = routed(tmp_path, "")
     assert [path.name for path in hop.identities] == ["id_ed25519", "id_ecdsa", "id_rsa"]
     assert hop.known_hosts[0] == tmp_path / "own"
@@ -83,7 +83,7 @@ def test_jump_hosts_in_a_circle_are_an_error(tmp_path: Path) -> None:
         routed(tmp_path, config)
 
 
-def test_a_proxy_command_is_words_and_no_shell(tmp_path: Path) -> None:
+def test_proxy_command_runs_without_a_shell(tmp_path: Path) -> None:
     config = "Host web1\n  ProxyCommand exec nc -x 'a b' %h %p; touch %%h %z\n"
     (hop,) = routed(tmp_path, config)
     assert hop.proxy_command == ("nc", "-x", "a b", "web1", "22;", "touch", "%h", "%z")
@@ -122,7 +122,7 @@ def test_a_configuration_that_others_may_write_to_is_refused(tmp_path: Path) -> 
     path.write_text("Host *\n  ProxyCommand evil\n")
     path.chmod(0o666)
     with pytest.raises(CatenaError, match="others may write"):
-        route(Target(minion_id("a"), "a"), ClientFiles(tmp_path, (path,), tmp_path / "own"))
+        route(SshTarget(minion_id("a"), "a"), ClientFiles(tmp_path, (path,), tmp_path / "own"))
 
 
 def test_the_users_files_need_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_a_certificate_of_something_else_is_refused(
         check(found, "box", [public(tmp_path)])
 
 
-def test_another_authority_and_altered_words_are_refused(tmp_path: Path) -> None:
+def test_other_authority_and_altered_certificate_are_refused(tmp_path: Path) -> None:
     found = parse(signed(tmp_path, "-h", "-n", "other"))
     make_key(tmp_path / "stranger")
     with pytest.raises(CertificateError, match="its authority is not one"):

@@ -11,7 +11,7 @@ import pytest
 
 from catena.ssh.connect import host_keys
 from catena.ssh.connect.errors import HostKeyError
-from catena.ssh.connect.host_keys import HostKey, Verdict
+from catena.ssh.connect.host_keys import HostKey, KeyVerdict
 
 KEY = HostKey("ssh-ed25519", b"one")
 OTHER = HostKey("ssh-ed25519", b"two")
@@ -28,7 +28,7 @@ def hashed(name: str) -> str:
     return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
 
 
-def judged(tmp_path: Path, lines: list[str], name: str = "web1", key: HostKey = KEY) -> Verdict:
+def judged(tmp_path: Path, lines: list[str], name: str = "web1", key: HostKey = KEY) -> KeyVerdict:
     path = tmp_path / "known_hosts"
     path.write_text("\n".join(lines) + "\n")
     return host_keys.judge(host_keys.read([path]), name, key)[0]
@@ -51,7 +51,7 @@ def judged(tmp_path: Path, lines: list[str], name: str = "web1", key: HostKey = 
 def test_a_line_is_found_by_name_pattern_port_and_hash(
     tmp_path: Path, names: str, name: str
 ) -> None:
-    assert judged(tmp_path, ["# comment", "", line(names)], name) is Verdict.known
+    assert judged(tmp_path, ["# comment", "", line(names)], name) is KeyVerdict.known
 
 
 @pytest.mark.parametrize(
@@ -67,32 +67,32 @@ def test_a_line_is_found_by_name_pattern_port_and_hash(
     ],
 )
 def test_other_lines_are_about_others(tmp_path: Path, names: str, name: str) -> None:
-    assert judged(tmp_path, [line(names)], name) is Verdict.unknown
+    assert judged(tmp_path, [line(names)], name) is KeyVerdict.unknown
 
 
 def test_another_key_of_the_same_kind_or_another_kind_alone_is_a_change(tmp_path: Path) -> None:
-    assert judged(tmp_path, [line("web1", OTHER)]) is Verdict.changed
-    assert judged(tmp_path, [line("web1", RSA)]) is Verdict.changed
+    assert judged(tmp_path, [line("web1", OTHER)]) is KeyVerdict.changed
+    assert judged(tmp_path, [line("web1", RSA)]) is KeyVerdict.changed
 
 
-def test_one_line_that_agrees_is_enough(tmp_path: Path) -> None:
-    assert judged(tmp_path, [line("web1", OTHER), line("*")]) is Verdict.known
+def test_one_matching_line_is_sufficient(tmp_path: Path) -> None:
+    assert judged(tmp_path, [line("web1", OTHER), line("*")]) is KeyVerdict.known
 
 
 def test_a_revoked_key_is_refused_whatever_else_is_written(tmp_path: Path) -> None:
     lines = [line("web1"), line("*", KEY, "@revoked")]
-    assert judged(tmp_path, lines) is Verdict.revoked
+    assert judged(tmp_path, lines) is KeyVerdict.revoked
 
 
 def test_a_line_of_an_authority_is_no_key_of_a_host(tmp_path: Path) -> None:
-    assert judged(tmp_path, [line("*", KEY, "@cert-authority")]) is Verdict.unknown
+    assert judged(tmp_path, [line("*", KEY, "@cert-authority")]) is KeyVerdict.unknown
 
 
 @pytest.mark.parametrize(
     "text", ["web1", "web1 ssh-ed25519", "web1 ssh-ed25519 !!!", "@odd a b c"]
 )
 def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path, text: str) -> None:
-    assert judged(tmp_path, [text, line("web1")]) is Verdict.known
+    assert judged(tmp_path, [text, line("web1")]) is KeyVerdict.known
 
 
 def test_known_kinds_are_asked_for_first() -> None:
@@ -123,13 +123,13 @@ def test_trusting_replaces_what_was_trusted_and_forgetting_takes_it_out(tmp_path
     host_keys.trust(path, "web1", [OTHER, RSA])
     host_keys.trust(path, "web2", [OTHER])
     host_keys.trust(path, "web1", [KEY])
-    assert host_keys.judge(host_keys.read([path]), "web1", KEY)[0] is Verdict.known
-    assert host_keys.judge(host_keys.read([path]), "web1", OTHER)[0] is Verdict.changed
+    assert host_keys.judge(host_keys.read([path]), "web1", KEY)[0] is KeyVerdict.known
+    assert host_keys.judge(host_keys.read([path]), "web1", OTHER)[0] is KeyVerdict.changed
     assert path.stat().st_mode & 0o777 == 0o600
     assert host_keys.forget(path, "web1") == [KEY]
     assert host_keys.forget(path, "web1") == []
-    assert host_keys.judge(host_keys.read([path]), "web2", OTHER)[0] is Verdict.known
+    assert host_keys.judge(host_keys.read([path]), "web2", OTHER)[0] is KeyVerdict.known
 
 
-def test_a_missing_file_knows_nobody(tmp_path: Path) -> None:
+def test_missing_known_hosts_file_has_no_entries(tmp_path: Path) -> None:
     assert host_keys.read([tmp_path / "none"]) == []

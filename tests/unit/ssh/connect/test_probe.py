@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from catena.core.ids import minion_id
-from catena.ssh.connect.errors import Phase, SshError
+from catena.ssh.connect.errors import PushPhase, SshError
 from catena.ssh.connect.link import Completed, Probed
 from catena.ssh.connect.probe import probe, understood
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
 ROOM = {
     "path": "/home/a/.cache/catena",
@@ -38,7 +38,7 @@ FOUND: dict[str, Any] = {
 
 def answered(found: object, code: int = 0, word: str = "found") -> Probed:
     text = f"{word} {found if isinstance(found, str) else json.dumps(found)}\n"
-    return understood(Target(minion_id("a"), "a"), Completed(code, text.encode(), b"said\n"))
+    return understood(SshTarget(minion_id("a"), "a"), Completed(code, text.encode(), b"said\n"))
 
 
 def test_an_answer_is_understood() -> None:
@@ -57,13 +57,13 @@ def test_an_answer_is_understood() -> None:
         ({"fault": "Permission denied"}, "Permission denied"),
     ],
 )
-def test_a_home_that_cant_be_used_leaves_the_next_room(change: dict[str, Any], note: str) -> None:
+def test_next_folder_is_used_when_home_is_unusable(change: dict[str, Any], note: str) -> None:
     found = answered({**FOUND, "rooms": [{**ROOM, **change}, FOUND["rooms"][1]]})
     assert found.room == "/var/tmp/.catena-ab"
     assert note in found.notes[0]
 
 
-def test_a_noexec_room_is_used_and_told() -> None:
+def test_noexec_folder_is_used_and_noted() -> None:
     found = answered({**FOUND, "rooms": [{**ROOM, "noexec": True}]})
     assert found.room == ROOM["path"]
     assert "noexec" in found.notes[0]
@@ -72,7 +72,7 @@ def test_a_noexec_room_is_used_and_told() -> None:
 def test_nowhere_to_write_names_every_place_and_the_way_out() -> None:
     with pytest.raises(SshError, match=r"full .*thin_dir") as caught:
         answered({**FOUND, "rooms": [{**ROOM, "free": 0}]})
-    assert caught.value.phase is Phase.probe
+    assert caught.value.phase is PushPhase.probe
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_nowhere_to_write_names_every_place_and_the_way_out() -> None:
 def test_a_lie_is_one_line_in_its_phase(found: object) -> None:
     with pytest.raises(SshError) as caught:
         answered(found)
-    assert caught.value.phase is Phase.probe
+    assert caught.value.phase is PushPhase.probe
     assert "\n" not in str(caught.value)
 
 
@@ -107,19 +107,19 @@ def test_old_interpreters_are_named() -> None:
         answered({"python": "/usr/bin/python3", "version": [3, 6, 8]}, 3, "old")
 
 
-def test_no_interpreter_at_all_is_told() -> None:
+def test_missing_interpreter_is_reported() -> None:
     with pytest.raises(SshError, match=r"no Python of at least 3\.9: looked for python3"):
-        understood(Target(minion_id("a"), "a"), Completed(3, b"", b""))
+        understood(SshTarget(minion_id("a"), "a"), Completed(3, b"", b""))
 
 
 class Here:
     """Runs the probe on this machine, with a PATH of the test's."""
 
     def __init__(self, path: Path, **fields: Any) -> None:
-        self.target = Target(minion_id("a"), "a", **fields)
+        self.target = SshTarget(minion_id("a"), "a", **fields)
         self._path = path
 
-    def run(self, argv: Sequence[str], *, timeout: float, phase: Phase) -> Completed:
+    def run(self, argv: Sequence[str], *, timeout: float, phase: PushPhase) -> Completed:
         env = {"PATH": f"{self._path}:/usr/bin:/bin"}
         done = subprocess.run(list(argv), capture_output=True, env=env, timeout=timeout)
         return Completed(done.returncode, done.stdout, done.stderr)
@@ -152,7 +152,7 @@ def test_a_named_interpreter_is_the_only_one(tmp_path: Path) -> None:
         probe(Here(tmp_path, python="/nowhere/python3"), 60)
 
 
-def test_the_room_that_was_asked_for_is_the_only_one(tmp_path: Path) -> None:
+def test_configured_folder_is_the_only_candidate(tmp_path: Path) -> None:
     import sys
 
     room = tmp_path / "deep" / "room"

@@ -9,11 +9,11 @@ import pytest
 from catena.core.config.master import MasterSettings
 from catena.core.errors import ConfigError, UsageError
 from catena.ssh.connect import roster
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from tests.unit.ssh.connect.test_target import INJECTIONS
 
 
-def read(tmp_path: Path, text: str, **settings: object) -> dict[str, Target]:
+def read(tmp_path: Path, text: str, **settings: object) -> dict[str, SshTarget]:
     path = tmp_path / "roster"
     path.write_text(text)
     made = MasterSettings(cache_dir=str(tmp_path), roster_file=str(path), **settings)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ db: 10.0.0.9
 def test_salts_keys_mean_what_they_mean_there(tmp_path: Path) -> None:
     found = read(tmp_path, FULL)
     assert sorted(found) == ["db", "web1", "web2"]
-    assert found["web2"] == Target(
+    assert found["web2"] == SshTarget(
         "web2",  # type: ignore[arg-type]
         "10.0.0.2",
         2222,
@@ -172,7 +172,9 @@ def test_a_user_before_an_id_of_the_roster_changes_the_user_alone(tmp_path: Path
         ("-oProxyCommand=x", "glob", "user@host"),
     ],
 )
-def test_who_is_meant_by_nobody_is_told(tmp_path: Path, text: str, kind: str, words: str) -> None:
+def test_target_that_matches_no_host_is_reported(
+    tmp_path: Path, text: str, kind: str, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         roster.targets(read(tmp_path, HOSTS), SETTINGS, text, kind)
 
@@ -187,7 +189,7 @@ def test_who_is_meant_by_nobody_is_told(tmp_path: Path, text: str, kind: str, wo
         (0o646, "a: {host: x}", "others may write to it"),
     ],
 )
-def test_a_roster_that_is_open_to_others_is_told(
+def test_roster_accessible_to_others_is_reported(
     tmp_path: Path, mode: int, text: str, words: str
 ) -> None:
     path = tmp_path / "roster"

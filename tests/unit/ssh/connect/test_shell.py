@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from catena.core.errors import LimitError
 from catena.core.ids import minion_id
 from catena.ssh.connect.shell import begin_mark, for_login_shell, wrapped
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 
-TARGET = Target(minion_id("web1"), "web1")
+TARGET = SshTarget(minion_id("web1"), "web1")
 WORDS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=20)
 SHOW = "import os, sys; os.write(1, b'\\0'.join(os.fsencode(a) for a in sys.argv[1:]))"
 
@@ -34,7 +34,7 @@ def obeyed(text: str) -> bytes:
 
 @settings(max_examples=25)
 @given(st.lists(WORDS, min_size=1, max_size=5))
-def test_every_word_arrives_as_it_was(words: list[str]) -> None:
+def test_every_argument_arrives_unchanged(words: list[str]) -> None:
     text = for_login_shell(
         wrapped([sys.executable, "-I", "-S", "-c", SHOW, *words], TARGET, "ab", sudo=False)
     )
@@ -69,7 +69,7 @@ def test_a_login_shell_sees_no_sign_that_shells_read_differently() -> None:
 
 
 def test_umask_and_search_path_apply_behind_sudo() -> None:
-    target = Target(
+    target = SshTarget(
         minion_id("a"), "a", sudo=True, sudo_user="app", umask=0o027, search_path="$PATH:/opt/bin"
     )
     text = wrapped(["id"], target, "cd", sudo=True)
@@ -79,7 +79,7 @@ def test_umask_and_search_path_apply_behind_sudo() -> None:
 
 
 def test_the_password_is_never_part_of_a_command() -> None:
-    target = Target(minion_id("a"), "a", sudo=True, password="hunter2")
+    target = SshTarget(minion_id("a"), "a", sudo=True, password="hunter2")
     text = wrapped(["id"], target, "cd", sudo=True)
     assert "hunter2" not in text
     assert "sudo -S -p catena-password-cd: -H" in text

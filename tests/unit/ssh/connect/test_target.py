@@ -6,7 +6,7 @@ import pytest
 
 from catena.core.errors import UsageError
 from catena.ssh.connect.target import (
-    Target,
+    SshTarget,
     direct_target,
     host_name,
     port_number,
@@ -91,5 +91,5 @@ def test_a_malformed_target_is_an_error(text: str) -> None:
 
 
 def test_secrets_are_not_part_of_what_a_log_shows() -> None:
-    target = Target("a", "b", password="hunter2", private_key_password="hunter3")  # type: ignore[arg-type]
+    target = SshTarget("a", "b", password="hunter2", private_key_password="hunter3")  # type: ignore[arg-type]
     assert "hunter" not in repr(target)

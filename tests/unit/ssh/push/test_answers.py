@@ -15,12 +15,12 @@ from catena.core.job import JobSpec
 from catena.renderers.source import Source, SourceError
 from catena.runtime.push import asking
 from catena.runtime.push.asking import View
-from catena.runtime.push.protocol import Welcome
-from catena.ssh.connect.target import Target
+from catena.runtime.push.protocol import HostWelcome
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.answers import Answers
 from catena.ssh.push.compile import seat_of, session_for
 
-WELCOME = Welcome("1", "3.9.2", 1, 0, "root", "/room", "boot", "machine", 1)
+WELCOME = HostWelcome("1", "3.9.2", 1, 0, "root", "/room", "boot", "machine", 1)
 
 
 class Nobody:
@@ -51,7 +51,7 @@ class Desk:
             pillar_roots={"base": [str(pillar)]},
             cache_dir=str(folder / "cache"),
         )
-        seat = seat_of(Target(minion_id("web1"), "host"), settings)
+        seat = seat_of(SshTarget(minion_id("web1"), "host"), settings)
         session = session_for(
             seat,
             WELCOME,

@@ -78,7 +78,7 @@ def house() -> set[str]:
     }
 
 
-def test_whatever_is_imported_travels_too() -> None:
+def test_bundle_contains_all_imported_modules() -> None:
     elsewhere = house() - {module_of(name) for name in sources()}
     missing = {
         wanted: name
@@ -126,7 +126,7 @@ assert not loaded, loaded
     assert ran.returncode == 0, ran.stderr
 
 
-def test_what_starts_it_names_only_the_room_and_the_hash() -> None:
+def test_start_command_contains_only_folder_and_hash() -> None:
     argv = bundle().argv("/usr/bin/python3", "/home/karl/.cache/catena")
     assert argv[:3] == ["/usr/bin/python3", "-I", "-c"]
     assert argv[4:] == ["/home/karl/.cache/catena", bundle().sha256]

@@ -67,7 +67,7 @@ def registry(there: There, tmp_path: Path, **custom: str) -> TargetRegistry:
         ("mgractionchains.start", False),
     ],
 )
-def test_what_needs_only_the_master_s_knowledge_is_answered_here(
+def test_function_without_host_access_runs_on_the_master(
     tmp_path: Path, name: str, here: bool
 ) -> None:
     there = There()
@@ -78,7 +78,7 @@ def test_what_needs_only_the_master_s_knowledge_is_answered_here(
         assert there.called == [name]
 
 
-def test_a_path_is_the_target_s_an_address_ours(tmp_path: Path) -> None:
+def test_path_is_on_the_target_and_address_on_the_master(tmp_path: Path) -> None:
     there = There()
     assert registry(there, tmp_path)["cp.get_file_str"].call(None, "/etc/hostname") == "there"
 

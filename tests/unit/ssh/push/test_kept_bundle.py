@@ -28,7 +28,7 @@ def test_the_second_command_knows_the_hash_and_supplies_the_same(tmp_path: Path)
     assert second.argv("python3", "/r") == first.argv("python3", "/r")
 
 
-def test_a_changed_file_makes_it_anew_and_the_old_one_goes(
+def test_changed_file_rebuilds_the_bundle_and_removes_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept_bundle(tmp_path)
@@ -42,7 +42,7 @@ def test_a_changed_file_makes_it_anew_and_the_old_one_goes(
 
 
 @pytest.mark.parametrize("damage", ["", "zz", "torn", "gone"])
-def test_what_is_damaged_is_made_anew(tmp_path: Path, damage: str) -> None:
+def test_damaged_bundle_is_rebuilt(tmp_path: Path, damage: str) -> None:
     kept_bundle(tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
@@ -64,5 +64,5 @@ def test_many_visits_at_once_make_it_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(made) == 1 and len({id(one) for one in found}) == 1
 
 
-def test_where_it_can_not_be_kept_it_is_made(tmp_path: Path) -> None:
+def test_bundle_is_built_when_the_cache_is_not_writable(tmp_path: Path) -> None:
     assert kept_bundle(tmp_path / "nowhere").sha256 == bundle().sha256

@@ -14,14 +14,14 @@ from catena.core.config.master import MasterSettings
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
 from catena.ssh.connect.cache import cache_of
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.connect.link import Completed
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.kept_bundle import kept_bundle
 from catena.ssh.push.knock import Knocks
 from catena.ssh.push.remembered import Ground, Remembered
 
-TARGET = Target(minion_id("web1"), "10.0.0.1", user="root")
+TARGET = SshTarget(minion_id("web1"), "10.0.0.1", user="root")
 PING = JobSpec("20261122000000000000", "test.ping")
 
 
@@ -33,7 +33,7 @@ class Host:
         self.fault = fault
         self.ran = 0
 
-    def run(self, argv: Sequence[str], *, timeout: float, phase: Phase) -> Completed:
+    def run(self, argv: Sequence[str], *, timeout: float, phase: PushPhase) -> Completed:
         self.ran += 1
         if self.fault is not None:
             raise self.fault
@@ -81,7 +81,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_a_host_that_is_as_it_was_answers(site: Site) -> None:
+def test_unchanged_host_answers_the_fast_ping(site: Site) -> None:
     host = Host()
     assert site.knocks().suit(TARGET)
     assert site.answered(host)
@@ -105,14 +105,12 @@ def _linked(site: Site) -> None:
     ],
     ids=["no program", "another version", "open program", "open room", "a link", "no Python"],
 )
-def test_what_is_not_as_it_was_is_left_to_the_visit(
-    site: Site, change: Callable[[Site], None]
-) -> None:
+def test_changed_host_is_left_to_the_visit(site: Site, change: Callable[[Site], None]) -> None:
     change(site)
     assert not site.answered(Host())
 
 
-def test_a_host_that_nobody_visited_is_not_knocked_at(site: Site) -> None:
+def test_fast_ping_is_skipped_for_an_unvisited_host(site: Site) -> None:
     Remembered(cache_of(site.settings) / "hosts").forget(TARGET)
     assert not site.knocks().suit(TARGET)
     host = Host()
@@ -129,7 +127,7 @@ def test_a_host_that_nobody_visited_is_not_knocked_at(site: Site) -> None:
     ],
     ids=["function", "argument", "keyword"],
 )
-def test_whatever_else_is_asked_needs_a_visit(site: Site, spec: JobSpec) -> None:
+def test_other_functions_need_a_visit(site: Site, spec: JobSpec) -> None:
     assert not site.knocks(spec).suit(TARGET)
 
 
@@ -150,9 +148,9 @@ def test_a_module_of_the_tree_may_have_another_ping(
     assert site.knocks().suit(TARGET) is suits
 
 
-def test_a_connection_that_is_lost_is_left_to_the_visit_and_silence_is_told(site: Site) -> None:
-    lost = ChannelLostError("web1", Phase.start, "the connection ended", waits=True)
+def test_lost_connection_is_left_to_the_visit_and_silence_is_reported(site: Site) -> None:
+    lost = ChannelLostError("web1", PushPhase.start, "the connection ended", waits=True)
     assert not site.answered(Host(lost))
-    assert not site.answered(Host(SshError("web1", Phase.session, "there is no sudo")))
+    assert not site.answered(Host(SshError("web1", PushPhase.session, "there is no sudo")))
     with pytest.raises(SshError, match="no answer"):
-        site.answered(Host(SshError("web1", Phase.start, "no answer in 60 s", waits=True)))
+        site.answered(Host(SshError("web1", PushPhase.start, "no answer in 60 s", waits=True)))

@@ -28,7 +28,7 @@ def in_thread(work: threading.Event, found: list[object], stubborn: bool) -> Non
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_a_loop_without_end_ends_in_any_thread(stubborn: bool) -> None:
+def test_endless_loop_is_stopped_in_any_thread(stubborn: bool) -> None:
     work, found = threading.Event(), list[object]()
     thread = threading.Thread(target=in_thread, args=(work, found, stubborn), daemon=True)
     thread.start()
@@ -37,7 +37,7 @@ def test_a_loop_without_end_ends_in_any_thread(stubborn: bool) -> None:
     thread.join(60)
 
 
-def test_waiting_does_not_count_and_what_ended_is_left_alone() -> None:
+def test_waiting_time_does_not_count_and_ended_blocks_are_not_interrupted() -> None:
     with limited(0.05):
         time.sleep(0.7)
     with limited(60.0):

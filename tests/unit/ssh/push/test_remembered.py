@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from catena.core.ids import minion_id
-from catena.ssh.connect.errors import ChannelLostError, Phase, SshError
+from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.connect.link import Probed
-from catena.ssh.connect.target import Target
+from catena.ssh.connect.target import SshTarget
 from catena.ssh.push.bundle import Bundle
 from catena.ssh.push.program import Program
 from catena.ssh.push.remembered import Ground, Remembered
 
-TARGET = Target(minion_id("web1"), "10.0.0.1", user="root")
+TARGET = SshTarget(minion_id("web1"), "10.0.0.1", user="root")
 GROUND = Ground("/usr/bin/python3", "/root/.cache/catena")
 BUNDLE = Bundle(b"", "0" * 64)
 
 
-def test_what_is_kept_is_recalled_for_the_same_target_alone(tmp_path: Path) -> None:
+def test_cached_result_is_used_only_for_the_same_target(tmp_path: Path) -> None:
     known = Remembered(tmp_path / "hosts")
     assert known.recall(TARGET) is None
     known.keep(TARGET, GROUND)
@@ -35,7 +35,7 @@ def test_what_is_kept_is_recalled_for_the_same_target_alone(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", '{"python": "/usr/bin/python3"}', '{"python": "a b", "room": "/"}']
 )
-def test_a_damaged_file_is_no_memory(tmp_path: Path, text: str) -> None:
+def test_damaged_cache_file_is_ignored(tmp_path: Path, text: str) -> None:
     known = Remembered(tmp_path / "hosts")
     known.keep(TARGET, GROUND)
     for path in (tmp_path / "hosts").iterdir():
@@ -64,10 +64,10 @@ class _Host:
 
 
 def _lost() -> SshError:
-    return ChannelLostError("web1", Phase.session, "it ended with code 127", waits=True)
+    return ChannelLostError("web1", PushPhase.session, "it ended with code 127", waits=True)
 
 
-def test_a_host_that_is_known_is_not_asked_again(tmp_path: Path) -> None:
+def test_known_host_is_not_probed_again(tmp_path: Path) -> None:
     known = Remembered(tmp_path)
     host: Any = _Host(GROUND, _lost())
     Program.start(host, BUNDLE, remembered=known)
@@ -77,9 +77,11 @@ def test_a_host_that_is_known_is_not_asked_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [_lost(), SshError("web1", Phase.install, "it belongs to another user")]
+    "fault", [_lost(), SshError("web1", PushPhase.install, "it belongs to another user")]
 )
-def test_where_the_memory_is_wrong_the_host_is_asked_anew(tmp_path: Path, fault: SshError) -> None:
+def test_host_is_probed_again_when_the_cached_result_is_wrong(
+    tmp_path: Path, fault: SshError
+) -> None:
     known = Remembered(tmp_path)
     known.keep(TARGET, Ground("/usr/bin/python3.9", GROUND.room))
     host: Any = _Host(GROUND, fault)
@@ -88,16 +90,16 @@ def test_where_the_memory_is_wrong_the_host_is_asked_anew(tmp_path: Path, fault:
     assert known.recall(TARGET) == GROUND
 
 
-def test_a_host_that_is_silent_is_not_asked_twice(tmp_path: Path) -> None:
+def test_silent_host_is_not_probed_twice(tmp_path: Path) -> None:
     known = Remembered(tmp_path)
     known.keep(TARGET, Ground("/usr/bin/python3.9", GROUND.room))
-    host: Any = _Host(GROUND, SshError("web1", Phase.session, "no answer in 60 s", waits=True))
+    host: Any = _Host(GROUND, SshError("web1", PushPhase.session, "no answer in 60 s", waits=True))
     with pytest.raises(SshError, match="no answer"):
         Program.start(host, BUNDLE, remembered=known)
     assert host.did == ["/usr/bin/python3.9"]
 
 
-def test_where_nothing_can_be_written_the_host_is_asked_each_time(tmp_path: Path) -> None:
+def test_host_is_probed_each_time_when_the_cache_is_not_writable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     known = Remembered(tmp_path / "file" / "hosts")
     host: Any = _Host(GROUND, _lost())

@@ -82,7 +82,7 @@ def test_a_state_that_needs_another_is_not_joined_to_it(world: Any) -> None:
     assert run(world(text)) == ["a: a", "t: Success!", "b: b", "c: c"]
 
 
-def test_what_a_requisite_or_a_condition_holds_back_no_other_state_does(world: Any) -> None:
+def test_work_of_a_held_back_state_is_not_done_by_another(world: Any) -> None:
     text = (
         "a: {own.done: []}\n"
         "b: {own.done: [require: [test: t]]}\n"
@@ -97,12 +97,12 @@ def test_what_a_requisite_or_a_condition_holds_back_no_other_state_does(world: A
     ]
 
 
-def test_who_needs_one_of_a_group_waits_for_all_and_hears_of_all(world: Any) -> None:
+def test_state_that_needs_one_member_waits_for_the_whole_group(world: Any) -> None:
     text = "a: {own.done: []}\nt: {test.nop: [require: [own: a]]}\nb: {own.done: [works: false]}\n"
     assert run(world(text)) == ["a: a b", "b: b", "t: One or more requisite failed: t.b"]
 
 
-def test_other_functions_of_the_module_are_for_it_to_judge(world: Any) -> None:
+def test_module_decides_about_its_other_functions(world: Any) -> None:
     text = "a: {own.done: []}\nb: {own.other: []}\nc: {own.done: []}\nd: {own.other: []}\n"
     assert run(world(text)) == ["a: a c", "b: b d", "c: c", "d: d"]
 

@@ -68,7 +68,7 @@ def _works(count: int, first: int = 0) -> str:
 NAMES = [f"n{number}" for number in range(LEAST)]
 
 
-def test_a_stretch_is_shown_once_and_ends_before_another_function(world: Any) -> None:
+def test_sequence_is_prepared_once_and_ends_before_another_function(world: Any) -> None:
     told: list[str] = []
     _run(_world(world, _works(LEAST) + "x: own.other\n" + _works(LEAST, LEAST), told))
     second = [f"n{number}" for number in range(LEAST, 2 * LEAST)]
@@ -76,13 +76,13 @@ def test_a_stretch_is_shown_once_and_ends_before_another_function(world: Any) ->
     assert told == [begin, *NAMES, "end", "x", begin, *second, "end"]
 
 
-def test_a_few_are_not_shown(world: Any) -> None:
+def test_short_sequence_is_not_prepared(world: Any) -> None:
     told: list[str] = []
     _run(_world(world, _works(LEAST - 1), told))
     assert told == NAMES[:-1]
 
 
-def test_nothing_is_put_off_in_a_run_whose_steps_are_recorded(world: Any) -> None:
+def test_work_is_not_deferred_in_a_journalled_run(world: Any) -> None:
     told: list[str] = []
     _run(_world(world, _works(LEAST), told), Hooks())
     assert told == NAMES
@@ -97,14 +97,14 @@ def test_nothing_is_prepared_by_a_trial(world: Any) -> None:
 
 
 @pytest.mark.parametrize("keyword", ["unless: 'true'", "parallel: true", "retry: {attempts: 2}"])
-def test_a_state_that_may_do_more_ends_a_stretch(world: Any, keyword: str) -> None:
+def test_state_with_other_keywords_ends_a_sequence(world: Any, keyword: str) -> None:
     told: list[str] = []
     text = _works(LEAST) + f"m: {{own.work: [{{{keyword}}}]}}\n" + _works(1, LEAST)
     _run(_world(world, text, told))
     assert told[: LEAST + 2] == [f"begin {LEAST}", *NAMES, "end"]
 
 
-def test_a_stretch_ends_when_the_run_does(world: Any) -> None:
+def test_sequence_ends_with_the_run(world: Any) -> None:
     told: list[str] = []
     text = "bad: {own.work: [{failhard: true}]}\n" + _works(LEAST)
     _run(_world(world, text, told))
@@ -158,16 +158,14 @@ def test_new_files_wait_for_the_disk_together(
     assert len(synced) <= 21
 
 
-def test_each_is_durable_by_itself_where_its_end_is_recorded(
+def test_each_file_is_durable_before_its_end_is_recorded(
     world: Any, tmp_path: Path, synced: list[bool]
 ) -> None:
     _run(_file_world(world, _files(tmp_path, 10)), Hooks())
     assert (synced.count(True), synced.count(False)) == (10, 10)
 
 
-def test_what_can_not_be_told_from_the_arguments_is_done_as_ever(
-    world: Any, tmp_path: Path
-) -> None:
+def test_file_with_unknown_content_is_written_without_staging(world: Any, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("old\n")
     text = (
         _files(tmp_path, 10)

@@ -108,7 +108,7 @@ def test_commands_get_the_states_folder_user_and_environment(world: Any) -> None
         ("fail_with_changes", "true", True),
     ],
 )
-def test_check_cmd_has_the_last_word(world: Any, fun: Any, commands: Any, result: Any) -> None:
+def test_check_cmd_decides_the_result(world: Any, fun: Any, commands: Any, result: Any) -> None:
     found = world(json.dumps({"x": {f"test.{fun}": [{"check_cmd": commands}]}})).ran()["x"]
     assert found["result"] is result and found["changes"]
     outcome = "succeeded" if result else "failed"

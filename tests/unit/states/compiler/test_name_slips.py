@@ -15,7 +15,7 @@ STATES = [name for name in state_registry().names() if not name.endswith("mod_ag
 @pytest.mark.parametrize(
     "key", ["naem", "nmae", "anme", "nam", "nme", "ame", "nname", "namee", "mame", "Name", "NAME"]
 )
-def test_slip_of_name_is_told_with_its_line(world: MakeWorld, key: str) -> None:
+def test_typo_of_name_is_reported_with_its_line(world: MakeWorld, key: str) -> None:
     (row,) = world(f"a:\n  test.nop:\n  - {key}: u\n").ran().values()
     (warning,) = row["warnings"]
     told = f"test.nop takes no argument '{key}'; did you mean 'name'?"
@@ -35,7 +35,7 @@ def test_state_with_a_name_may_have_an_argument_that_looks_like_it(world: MakeWo
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_slip_of_name_is_told_by_every_state(name: str) -> None:
+def test_typo_of_name_is_reported_for_every_state(name: str) -> None:
     state, _, fun = name.partition(".")
     callees = Callees(state_registry())
     low = Low(state, fun, "u", "u", "t", "base", 1, {"naem": "v"})

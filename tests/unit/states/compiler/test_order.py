@@ -27,7 +27,7 @@ def test_order_numbers_first_last_and_negative(world: Any) -> None:
     assert ids(rows) == ["first", "five", "plain", "huge", "minus_five", "minus_one", "last"]
 
 
-def test_requisites_move_up_to_just_before_who_needs_them(world: Any) -> None:
+def test_requisites_move_up_to_just_before_the_states_that_need_them(world: Any) -> None:
     text = """
 z_first: {test.nop: [{order: 1}, {require: [{test: y_late}]}]}
 y_late: {test.nop: [{order: 50}]}
@@ -36,7 +36,7 @@ x_mid: {test.nop: [{order: 20}]}
     assert ids(world(text).ran()) == ["y_late", "z_first", "x_mid"]
 
 
-def test_required_file_runs_whole_before_who_needs_it(world: Any) -> None:
+def test_required_file_runs_completely_before_the_states_that_need_it(world: Any) -> None:
     text = (
         "include: [lib]\napp: {test.nop: [{require: [{sls: lib}, {test: own}]}]}\nown: test.nop\n"
     )

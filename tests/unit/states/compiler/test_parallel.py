@@ -108,7 +108,7 @@ def test_states_run_beside_each_other_and_keep_their_places(world: Any, pipe: Pi
     assert len({os.getpid(), rows[0]["changes"]["pid"], rows[1]["changes"]["pid"]}) == 3
 
 
-def test_a_requisite_waits_for_what_runs_beside(world: Any, pipe: Pipe) -> None:
+def test_requisite_waits_for_a_parallel_state(world: Any, pipe: Pipe) -> None:
     def waits(context: Any, name: str) -> StateResult:
         return StateResult(not pipe.heard(), {"late": True})
 
@@ -129,7 +129,7 @@ d: {test.nop: [{onfail: [{own: a}]}]}
     assert "One or more requisite failed: t.a" in rows[2]["comment"]
 
 
-def test_no_more_run_beside_each_other_than_allowed(world: Any, pipe: Pipe) -> None:
+def test_number_of_parallel_states_is_limited(world: Any, pipe: Pipe) -> None:
     def first(context: Any, name: str) -> StateResult:
         pipe.say()
         return StateResult(True)
@@ -152,7 +152,7 @@ def test_a_process_that_dies_fails_its_own_row(world: Any) -> None:
     assert "left no row" in rows[0]["comment"]
 
 
-def test_a_row_that_can_not_be_handed_over_says_so(world: Any) -> None:
+def test_unpicklable_row_is_reported(world: Any) -> None:
     def odd(context: Any, name: str) -> StateResult:
         return StateResult(True, {"made": lambda: name})
 
@@ -161,7 +161,7 @@ def test_a_row_that_can_not_be_handed_over_says_so(world: Any) -> None:
     assert "left no row: " in row["comment"] and "pickle" in row["comment"].lower()
 
 
-def test_failhard_of_what_runs_beside_stops_what_waits_for_it(world: Any) -> None:
+def test_failhard_of_a_parallel_state_stops_waiting_states(world: Any) -> None:
     text = """
 a: {test.fail_without_changes: [{parallel: true}, {failhard: true}]}
 b: {test.nop: [{require: [{test: a}]}]}
@@ -170,7 +170,9 @@ b: {test.nop: [{require: [{test: a}]}]}
     assert [row["__id__"] for row in rows] == ["a"]
 
 
-def test_where_no_child_can_be_made_it_runs_in_its_place(world: Any, monkeypatch: Any) -> None:
+def test_parallel_state_runs_inline_when_fork_is_not_possible(
+    world: Any, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("catena.states.compiler.run.possible", lambda: False)
     (row,) = run(world("a: {test.nop: [{parallel: true}]}\n"))
     assert row["result"] is True and "__parallel__" not in row
@@ -215,7 +217,7 @@ def long_work(pipe: Pipe) -> Any:
     return {"long": long, "heard": heard}
 
 
-def test_what_runs_beside_ends_when_the_run_is_cancelled(world: Any, pipe: Pipe) -> None:
+def test_parallel_states_end_when_the_run_is_cancelled(world: Any, pipe: Pipe) -> None:
     hooks = Hooks(cancelled=lambda: bool(select.select([pipe.read], [], [], 0)[0]))
     rows = run(world(LONG), hooks, **long_work(pipe))
     assert [(row["__id__"], row["result"]) for row in rows] in (
@@ -226,13 +228,13 @@ def test_what_runs_beside_ends_when_the_run_is_cancelled(world: Any, pipe: Pipe)
     assert pipe.ended()
 
 
-def test_what_runs_beside_ends_when_the_run_breaks(world: Any, pipe: Pipe) -> None:
+def test_parallel_states_end_when_the_run_raises(world: Any, pipe: Pipe) -> None:
     with pytest.raises(OSError, match="journal"):
         run(world(LONG), Hooks(breaks_at="b"), **long_work(pipe))
     assert pipe.ended()
 
 
-def test_what_runs_beside_ends_with_a_run_that_is_killed(world: Any, pipe: Pipe) -> None:
+def test_parallel_states_end_when_the_run_is_killed(world: Any, pipe: Pipe) -> None:
     pid = os.fork()
     if pid == 0:
         try:

@@ -132,12 +132,12 @@ def test_reverse_forms_do_as_the_forward_ones(world: Any, kind: Any) -> None:
     assert rows[0]["x"]["comment"] == rows[1]["x"]["comment"]
 
 
-def test_reverse_towards_nothing_is_a_fault(world: Any) -> None:
+def test_reverse_requisite_without_a_target_is_an_error(world: Any) -> None:
     (fault,) = world("a: {test.nop: [{require_in: [{test: nobody}]}]}\n").faults()
     assert fault.startswith("Cannot extend ID 'nobody'")
 
 
-def test_missing_target_is_a_fault_with_place_and_nearest(world: Any) -> None:
+def test_missing_target_is_an_error_with_place_and_suggestion(world: Any) -> None:
     w = world("target: test.nop\na:\n  test.nop:\n    - watch: [{test: tagret}]\n")
     (fault,) = w.faults()
     assert "requisite [watch: (test: tagret)] in state [a] in SLS [t]" in fault
@@ -155,7 +155,7 @@ def test_a_bare_name_of_several_states_means_the_first(world: Any, second: str) 
     }  # fmt: skip
 
 
-def test_a_bare_id_that_is_put_into_means_its_first_module_whenever_that_runs(world: Any) -> None:
+def test_bare_id_of_a_reverse_requisite_means_its_first_module(world: Any) -> None:
     text = (
         "two:\n  file.exists:\n    - name: /\n    - order: 10003\n  test.nop: []\n"
         "chg: {test.nop: [{onchanges_in: [two]}]}\n"
@@ -165,7 +165,7 @@ def test_a_bare_id_that_is_put_into_means_its_first_module_whenever_that_runs(wo
     assert "none of the onchanges" in list(rows.values())[2]["comment"]
 
 
-def test_whole_file_with_what_it_includes(world: Any) -> None:
+def test_sls_requisite_includes_the_files_includes(world: Any) -> None:
     files = {
         "lib.sls": "include: [deep]\nl: test.nop\n",
         "deep.sls": "d: test.fail_with_changes\n",
@@ -271,7 +271,7 @@ def test_listening_to_nothing_fails_a_row_and_nothing_else(world: Any) -> None:
     assert answer["test_|-a_|-a_|-nop"]["result"] is True
 
 
-def test_many_that_put_themselves_into_a_file_of_many_are_one_group() -> None:
+def test_reverse_requisites_to_a_large_file_share_one_group() -> None:
     count = 60
     common: dict[str, Any] = {"state": "test", "fun": "nop"}
     sources = [
@@ -286,7 +286,7 @@ def test_many_that_put_themselves_into_a_file_of_many_are_one_group() -> None:
     assert {len(groups) for groups in needed} == {1}
 
 
-def test_all_that_failed_of_those_who_put_themselves_in_are_told_in_their_order(
+def test_failed_reverse_requisites_are_reported_in_order(
     world: Any,
 ) -> None:
     text = (

@@ -12,7 +12,7 @@ from catena.core.errors import CommandExecutionError, PillarError
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
 from catena.states.compiler import api
-from catena.states.compiler.call import Caller
+from catena.states.compiler.call import StateCaller
 
 
 class Hooks:
@@ -73,13 +73,13 @@ def test_every_row_is_progress(world: Any) -> None:
     ]
 
 
-def test_hooks_are_told_begin_and_end_and_only_the_end_of_what_never_began(world: Any) -> None:
+def test_hooks_receive_begin_and_end_but_only_the_end_of_a_skipped_state(world: Any) -> None:
     hooks = Hooks()
     run(world("a: test.fail_without_changes\nb: {test.nop: [{require: [{test: a}]}]}\n"), hooks)
     assert hooks.told == [("before", "a"), ("after", "a", False), ("after", "b", False)]
 
 
-def test_a_recorded_row_stands_for_the_state(world: Any) -> None:
+def test_recorded_row_replaces_the_run_of_the_state(world: Any) -> None:
     recorded = {"result": True, "changes": {"ret": 1}, "comment": "before the crash", "name": "a"}
     w = with_states(
         world("a: own.never\nb: {test.nop: [{onchanges: [{own: a}]}]}\n"),
@@ -190,7 +190,7 @@ def test_test_mode_reaches_the_states(world: Any) -> None:
     assert world("a: {test.succeed_with_changes: [{test: true}]}\n").ran()["a"]["result"] is None
 
 
-def test_retry_goes_on_until_the_result_is_right(world: Any) -> None:
+def test_retry_repeats_until_the_wanted_result(world: Any) -> None:
     answers = iter([False, False, True])
 
     def grow(context: Any, name: str) -> StateResult:
@@ -223,7 +223,7 @@ def test_retry_gives_up_after_its_attempts(world: Any) -> None:
 def test_a_retry_without_end_counts_for_nothing(
     world: Any, monkeypatch: pytest.MonkeyPatch, retry: str
 ) -> None:
-    monkeypatch.setattr(Caller, "_wait", lambda caller, seconds: True)
+    monkeypatch.setattr(StateCaller, "_wait", lambda caller, seconds: True)
     (row,) = run(world(f"a: {{test.fail_without_changes: [{{retry: {retry}}}]}}\n")).values()
     assert row["comment"].count("Attempt") == 1
     assert "is no number" in row["warnings"][0]
@@ -234,11 +234,11 @@ def test_retry_waits_its_interval_and_a_part_of_its_splay(
 ) -> None:
     waited: list[float] = []
 
-    def wait(caller: Caller, seconds: float) -> bool:
+    def wait(caller: StateCaller, seconds: float) -> bool:
         waited.append(seconds)
         return True
 
-    monkeypatch.setattr(Caller, "_wait", wait)
+    monkeypatch.setattr(StateCaller, "_wait", wait)
     retry = "{attempts: 9, interval: 5, splay: 3}"
     run(world(f"a: {{test.fail_without_changes: [{{retry: {retry}}}]}}\n"))
     assert len(waited) == 8 and len(set(waited)) > 1

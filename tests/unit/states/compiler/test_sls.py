@@ -156,7 +156,7 @@ def test_malformed_files_stop_the_run_and_say_where(world: Any, text: Any, phras
     assert w.host.steps == []
 
 
-def test_all_faults_are_told_at_once(world: Any) -> None:
+def test_all_errors_are_reported_together(world: Any) -> None:
     assert len(world("a: x\nb: y\nc: [1]\n").faults()) == 3
 
 

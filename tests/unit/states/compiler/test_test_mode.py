@@ -10,7 +10,7 @@ import pytest
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
 from catena.core.unguarded import KEY
-from catena.states.compiler.call import Caller
+from catena.states.compiler.call import StateCaller
 from tests.unit.states.conftest import MakeWorld
 
 #: Ways to write that a state is not in test mode.
@@ -45,9 +45,9 @@ def test_trial_of_a_prereq_does_not_act_for_a_keyword_of_its_target(
 ) -> None:
     place = tmp_path / "made"
     seen: list[bool] = []
-    row = Caller.row
+    row = StateCaller.row
 
-    def watched(self: Caller, context: Any, low: Any, *more: Any) -> Any:
+    def watched(self: StateCaller, context: Any, low: Any, *more: Any) -> Any:
         answer = row(self, context, low, *more)
         if low.id == "target" and context.test:
             seen.append(place.exists())
@@ -58,7 +58,7 @@ def test_trial_of_a_prereq_does_not_act_for_a_keyword_of_its_target(
         f"target: {{file.directory: [{{name: {place}}}, {{test: False}}]}}\n"
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Caller, "row", watched)
+        patch.setattr(StateCaller, "row", watched)
         world(text).ran()
     assert seen == [False]
     assert place.exists()

@@ -67,7 +67,7 @@ def test_each_environment_keeps_its_own(world: Any) -> None:
     assert environments(world, "same") == {"base": ["a"], "dev": ["own"]}
 
 
-def test_all_are_joined(world: Any) -> None:
+def test_all_top_files_are_merged(world: Any) -> None:
     assert environments(world, "merge_all") == {"base": ["a"], "dev": ["from_base", "own"]}
 
 
@@ -82,7 +82,7 @@ def test_all_are_joined(world: Any) -> None:
         ("base: {{ nosuch }}\n", "Rendering SLS 'base:top' failed"),
     ],
 )
-def test_malformed_top_files_are_faults(world: Any, text: Any, phrase: Any) -> None:
+def test_malformed_top_files_are_errors(world: Any, text: Any, phrase: Any) -> None:
     (fault,) = world(files={"top.sls": text, **NOP}).call("state.highstate")
     assert phrase in fault
 
@@ -115,7 +115,7 @@ def test_a_locked_environment_stays(world: Any) -> None:
         w.call("state.show_top", saltenv="base")
 
 
-def test_env_order_says_which_environments_there_are(world: Any) -> None:
+def test_env_order_defines_the_environments(world: Any) -> None:
     w = world(roots=ROOTS, opts={"env_order": ["dev", "gone"]})
     assert w.call("state.show_top") == {"dev": ["d"]}
 
@@ -134,7 +134,7 @@ def test_top_files_include_others_whose_targets_replace_theirs(world: Any) -> No
     assert w.call("state.show_top") == {"base": ["b", "c"]}
 
 
-def test_a_missing_environment_is_a_fault_of_its_own(world: Any) -> None:
+def test_missing_environment_is_an_error_of_its_own(world: Any) -> None:
     faults = world(files={"top.sls": "qa: {'*': [a]}\n", **NOP}).call("state.apply")
     assert [fault.partition("'")[0] for fault in faults] == [
         "No matching salt environment for environment ",
@@ -155,7 +155,7 @@ def test_a_highstate_can_be_narrowed(world: Any, options: Any, ran: list[str]) -
     assert [row["__id__"] for row in w.call("state.highstate", **options).values()] == ran
 
 
-def test_nobody_is_in_a_nodegroup_that_is_not_known_here(world: Any) -> None:
+def test_unknown_nodegroup_matches_no_minion(world: Any) -> None:
     w = world(
         files={"top.sls": "base: {'*': [a], web: [{match: nodegroup}, b]}\n", **NOP},
         opts={"file_client": "local"},
@@ -163,7 +163,7 @@ def test_nobody_is_in_a_nodegroup_that_is_not_known_here(world: Any) -> None:
     assert w.call("state.show_top") == {"base": ["a"]}
 
 
-def test_a_host_says_which_nodegroups_it_knows(world: Any) -> None:
+def test_error_lists_the_nodegroups_that_the_host_knows(world: Any) -> None:
     w = world(files={"top.sls": "base:\n  web:\n  - match: nodegroup\n  - a\n", **NOP})
     (fault,) = w.call("state.highstate")
     assert "unknown nodegroup 'web'" in fault and "of its own configuration" in fault

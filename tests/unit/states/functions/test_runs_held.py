@@ -98,7 +98,7 @@ def test_a_tarball_of_low_chunks_runs_when_its_hash_is_right(w: Any, tmp_path: P
     assert w.call("state.pkg", str(pack), "0" * 64, "sha256") == {}
 
 
-def test_what_cannot_be_called_is_said_before_anything_runs(w: Any) -> None:
+def test_uncallable_chunk_is_reported_before_anything_runs(w: Any) -> None:
     assert "test.nip' was not found" in w.call("state.single", "test.nip", "x")[0]
     assert w.call("state.single", "test.nop", 5) == [
         "ID '5' is not formed as a string, but is a int"

@@ -124,12 +124,12 @@ def test_the_exit_code_is_that_of_the_rows(w: Any) -> None:
     assert w.context.scratch["retcode"] == 0
 
 
-def test_faults_of_what_is_only_shown_give_an_exit_code(w: Any) -> None:
+def test_errors_of_show_functions_set_the_exit_code(w: Any) -> None:
     (fault,) = w.call("state.show_low_sls", "gone")
     assert "gone" in fault and w.context.scratch["retcode"] == 1
 
 
-def test_pillar_of_the_command_line_is_laid_over(world: Any) -> None:
+def test_pillar_of_the_command_line_overrides_pillar(world: Any) -> None:
     w = world(
         "a: {test.succeed_without_changes: [{comment: {{ pillar['x'] }}}]}\n", pillar={"x": 1}
     )
@@ -208,7 +208,7 @@ def test_states_of_a_host_with_a_broken_pillar_are_not_shown(world: Any, call: A
         assert w.context.scratch["retcode"] == 1
 
 
-def test_use_of_sls_files_is_told_of_a_host_with_a_broken_pillar(world: Any) -> None:
+def test_use_of_sls_files_is_shown_despite_a_broken_pillar(world: Any) -> None:
     w = world("a: test.nop\n", files={"top.sls": "base: {'*': [t]}\n"})
     w.context = w.context.with_(pillar=BrokenPillar())
     assert w.call("state.show_state_usage")["base"]["used"] == ["t"]

@@ -54,7 +54,9 @@ def test_a_transaction_of_the_driver_alone_is_committed(
     assert there(engine) == [1, 2]
 
 
-def test_what_sqlalchemy_does_in_it_belongs_to_it(engine: sa.Engine, conn: sa.Connection) -> None:
+def test_sqlalchemy_statements_join_the_direct_transaction(
+    engine: sa.Engine, conn: sa.Connection
+) -> None:
     for start in (1, 11):
         with direct.transaction(conn):
             put(conn, start)
@@ -65,7 +67,7 @@ def test_what_sqlalchemy_does_in_it_belongs_to_it(engine: sa.Engine, conn: sa.Co
 
 
 @pytest.mark.parametrize("both", [False, True])
-def test_nothing_is_kept_of_one_that_fails(
+def test_failed_direct_transaction_leaves_nothing(
     engine: sa.Engine, conn: sa.Connection, both: bool
 ) -> None:
     with pytest.raises(RuntimeError), direct.transaction(conn):
@@ -87,7 +89,7 @@ def test_errors_are_those_of_sqlalchemy(conn: sa.Connection) -> None:
         direct.run_many(raw, "INSERT INTO bag VALUES (?)", [(1,)])
 
 
-def test_one_that_another_process_holds_off_can_be_begun_again(
+def test_direct_transaction_can_be_retried_after_a_lock(
     engine: sa.Engine, conn: sa.Connection
 ) -> None:
     with engine.connect() as other:
@@ -103,7 +105,7 @@ def test_one_that_another_process_holds_off_can_be_begun_again(
     assert there(engine) == [1]
 
 
-def test_a_part_that_fails_takes_nothing_else_with_it(
+def test_failed_savepoint_leaves_the_rest_of_the_transaction(
     engine: sa.Engine, conn: sa.Connection
 ) -> None:
     with direct.transaction(conn):

@@ -62,7 +62,7 @@ async def test_commits_do_not_make_the_log_longer_and_outlive_a_crash(
         assert after_a_crash(tmp_path / "master.db", tmp_path / "second") == ["a", "b"]
 
 
-async def test_the_zeros_come_in_steps_between_which_others_commit(
+async def test_log_is_preallocated_in_steps_between_other_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_room, "LOG_BYTES", 2 * log_room.STEP_BYTES)
@@ -78,7 +78,7 @@ async def test_the_zeros_come_in_steps_between_which_others_commit(
         assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
 
 
-async def test_a_disk_that_is_full_gets_its_room_back(
+async def test_full_disk_gets_the_preallocated_space_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def half(handle: int, data: bytes) -> None:
@@ -97,7 +97,7 @@ async def test_a_disk_that_is_full_gets_its_room_back(
     assert "no room beforehand" in caplog.text
 
 
-async def test_a_disk_that_is_nearly_full_is_left_alone(
+async def test_nothing_is_preallocated_on_a_nearly_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_room, "FREE_BYTES", 2**62)
@@ -109,7 +109,7 @@ async def test_a_disk_that_is_nearly_full_is_left_alone(
         assert log.stat().st_size == before
 
 
-def test_without_a_log_nothing_is_made(tmp_path: Path) -> None:
+def test_nothing_is_preallocated_without_a_log(tmp_path: Path) -> None:
     database = tmp_path / "plain.db"
     engine = sa.create_engine(f"sqlite:///{database}")
     with engine.connect() as conn:

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from catena.master.store.fast.lookup import Lookup
-from catena.master.store.metadata import Packed
+from catena.master.store.metadata import MessagePackType
 
 BOX = sa.Table(
     "box",
@@ -16,7 +16,7 @@ BOX = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("name", sa.String(8), nullable=False),
     sa.Column("full", sa.Boolean(), nullable=False),
-    sa.Column("content", Packed),
+    sa.Column("content", MessagePackType),
     sa.Column("since", sa.Double),
 )
 SELECT = sa.select(BOX, BOX.c.id.label("again")).where(
@@ -47,7 +47,7 @@ def test_a_row_has_the_values_that_sqlalchemy_gives(conn: sa.Connection, name: s
     )  # fmt: skip
 
 
-def test_what_is_not_there_is_none(conn: sa.Connection) -> None:
+def test_lookup_of_a_missing_row_returns_none(conn: sa.Connection) -> None:
     assert THIS.one(conn, {"b_name": "a", "b_id": 1}) is None
 
 

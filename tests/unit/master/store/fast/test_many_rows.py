@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from catena.master.store.fast.many_rows import ManyRows
-from catena.master.store.metadata import Packed, Ready, Words
+from catena.master.store.metadata import MessagePackType, Ready, Words
 
 BOX = sa.Table(
     "box",
@@ -17,7 +17,7 @@ BOX = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("label", Words, nullable=False, server_default=""),
     sa.Column("full", sa.Boolean(), nullable=False),
-    sa.Column("content", Packed),
+    sa.Column("content", MessagePackType),
 )
 INSERT = ManyRows(sa.insert(BOX), ("id", "content", "full", "label"))
 FILL = ManyRows(
@@ -64,13 +64,13 @@ def test_an_update_says_how_many_rows_it_changed(conn: sa.Connection) -> None:
     assert [row[1] for row in rows(conn)] == ["full", "", "full"]
 
 
-def test_a_single_row_and_none_are_rows_too(conn: sa.Connection) -> None:
+def test_one_row_or_no_row_can_be_stored(conn: sa.Connection) -> None:
     assert INSERT.run(conn, [(1, None, True, "")]) == 1
     assert INSERT.run(conn, []) == 0
     assert len(rows(conn)) == 1
 
 
-def test_a_row_that_is_there_is_refused(conn: sa.Connection) -> None:
+def test_duplicate_row_is_refused(conn: sa.Connection) -> None:
     INSERT.run(conn, [(1, None, True, "")])
     with pytest.raises(sa.exc.IntegrityError):
         INSERT.run(conn, [(2, None, True, ""), (1, None, True, "")])

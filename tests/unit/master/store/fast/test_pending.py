@@ -11,7 +11,7 @@ from catena.core.errors import UsageError
 from catena.master.store.fast.pending import Pending
 
 
-def test_those_who_wait_are_called_at_once_in_order_and_later_ones_too(
+def test_callbacks_run_in_order_and_at_once_when_added_late(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pending, told = Pending(), list[str]()
@@ -28,7 +28,7 @@ def test_those_who_wait_are_called_at_once_in_order_and_later_ones_too(
     assert (pending.exception(), pending.cancelled()) == (None, False)
 
 
-async def test_it_can_be_awaited_before_and_after_its_end() -> None:
+async def test_pending_result_can_be_awaited_before_and_after_its_end() -> None:
     good, bad = Pending(), Pending()
     both = asyncio.ensure_future(_gather(good, bad))
     await asyncio.sleep(0)

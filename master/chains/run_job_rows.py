@@ -1,8 +1,8 @@
-"""Which jobs work on which run of a chain, on one minion.
+"""Maps jobs to the runs of chains that they work on, on one minion.
 
-The job that starts a run is stored with it. A job that resumes names its run in its arguments;
-one without arguments (of a person, of a site's own reaction, for an older agent) is about the run
-that the minion's resume file names, and which that is, its first report says.
+The job that starts a run is stored with it. A job that resumes names its run in its arguments.
+Without arguments (from a person, a site's own reaction, or for an older agent) it is about the run
+in the minion's resume file, which its first report names.
 """
 
 from __future__ import annotations
@@ -14,41 +14,38 @@ from typing import Any
 import sqlalchemy as sa
 
 from catena.core import run_ref
+from catena.core.chain_calls import RUN_ACTIONS
 from catena.core.job import JobReturn
 from catena.core.run_ref import RunRef
 from catena.master.chains import rows
 from catena.master.jobs.delivery import OPEN
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
 
-START = "mgractionchains.start"
-RESUME = "mgractionchains.resume"
-CLEAN = "mgractionchains.clean"
-
 _OPEN = [state.value for state in OPEN]
 
 
 @dataclass(frozen=True)
-class RunJob:
+class ChainJob:
     """A job that starts or resumes a run, and has not ended on its minion."""
 
     jid: str
-    #: What it works on; None: a resume that names no run and has reported nothing yet.
+    #: Its run; None: a resume that names no run and has reported nothing yet.
     run: RunRef | None
-    #: It is being stopped.
+    #: Whether it is being stopped.
     stopping: bool = False
 
 
-def open_jobs(conn: sa.Connection, minion: str) -> list[RunJob]:
+def open_jobs(conn: sa.Connection, minion: str) -> list[ChainJob]:
     """Return the jobs that start or resume runs on *minion* and have not ended."""
     query = (
         sa.select(DELIVERIES.c.jid, DELIVERIES.c.cancel)
         .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
         .where(DELIVERIES.c.minion == minion, DELIVERIES.c.state.in_(_OPEN))
-        .where(JOBS.c.fun.in_((START, RESUME)))
+        .where(JOBS.c.fun.in_(sorted(RUN_ACTIONS)))
         .order_by(DELIVERIES.c.jid)
     )
     return [
-        RunJob(row.jid, run_of(conn, row.jid, minion), bool(row.cancel))
+        ChainJob(row.jid, run_of(conn, row.jid, minion), bool(row.cancel))
         for row in conn.execute(query).all()
     ]
 
@@ -61,7 +58,7 @@ def is_open(conn: sa.Connection, jid: str, minion: str) -> bool:
 
 
 def run_of(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
-    """Return the run that a job starts or resumes on *minion*; None: it has not said which."""
+    """Return the run that a job starts or resumes on *minion*; None if it is not known yet."""
     started = rows.run_by_jid(conn, jid, minion)
     if started is not None:
         return RunRef(started.chain_id, started.epoch)
@@ -69,7 +66,7 @@ def run_of(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
 
 
 def names_something(conn: sa.Connection, jid: str) -> bool:
-    """Return whether a resume has arguments, be they right or wrong."""
+    """Return whether a resume has arguments, valid or not."""
     return bool(_given(conn, jid))
 
 
@@ -82,7 +79,7 @@ def _given(conn: sa.Connection, jid: str) -> Mapping[str, Any]:
 
 
 def run_of_return(conn: sa.Connection, ret: JobReturn, minion: str) -> RunRef | None:
-    """Return the run that a return is about; None: neither the job nor its return says which."""
+    """Return the run that a return is about; None if neither job nor return names one."""
     known = run_of(conn, ret.jid, minion)
     if known is not None or len(ret.epochs) != 1:
         return known
@@ -99,11 +96,11 @@ def _reported(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
     return run_ref.named(said)
 
 
-def to_stop(run: RunRef, jobs: Iterable[RunJob]) -> list[str]:
-    """Return the jobs that have to be stopped because *run* has ended; those of no other run."""
+def to_stop(run: RunRef, jobs: Iterable[ChainJob]) -> list[str]:
+    """Return the jobs to stop because *run* has ended, without jobs of other runs."""
     return [job.jid for job in jobs if job.run == run and not job.stopping]
 
 
-def is_worked_on(run: RunRef, jobs: Iterable[RunJob]) -> bool:
+def is_worked_on(run: RunRef, jobs: Iterable[ChainJob]) -> bool:
     """Return whether one of *jobs* works on *run*, or may do so."""
     return any(job.run in (run, None) for job in jobs)

@@ -1,0 +1,161 @@
+"""A second engine, which needs of the master nothing but its line in the list of engines."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from catena.client import requests
+from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
+from catena.core.checkup import Finding
+from catena.core.records import encode
+from catena.master import contributions
+from catena.master.engines import ENGINES, EngineClass
+from catena.master.executions import rows
+from catena.master.executions.starts import CURSOR
+from catena.master.process import checkup
+from catena.master.requests.rights import ADMINISTRATOR, Caller
+from catena.master.store.execution_tables import HISTORY
+from tests.integration.master.bench import START, Bench, Script, a_master
+from tests.support.greetings import asks, tables
+from tests.support.greetings.engine import Greetings
+
+BOTH: tuple[EngineClass, ...] = (*ENGINES, Greetings)
+ANNA = Caller("anna", ADMINISTRATOR)
+DAY = 24 * 3600.0
+#: No test waits longer for anything.
+SECONDS = 20.0
+
+
+@pytest.fixture
+async def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """A master with chains and greetings."""
+    monkeypatch.setitem(dict_of_modules(), "greeting", "greetings")
+    monkeypatch.setitem(sys.modules, "catena.client.requests.greetings", asks)
+    url = f"sqlite:///{tmp_path}/master.db"
+    tables.migrate(url)
+    async with a_master(BOTH, database=url) as made:
+        yield made
+
+
+def dict_of_modules() -> dict[str, str]:
+    assert isinstance(requests.MODULES, dict)
+    return requests.MODULES
+
+
+async def order(master: Bench, minion: str, key: str = "") -> int:
+    """Order a greeting as a door does; return its run."""
+    asked = encode(asks.GreetingOrder(minion, "good morning"))
+    answer: Any = master.dispatcher.answer(ANNA, asks.ORDER.name, asked, key)
+    return int(encode(await answer)["run"])
+
+
+async def boots(master: Bench, script: Script, boot: str) -> None:
+    """Connect a minion whose agent came up in another boot; wait until its start was taken."""
+    script.boot = boot
+    script.session = f"session-{boot}"
+    await script.reconnect()
+    *_, start = await master.events(f"salt/minion/{script.name}/start")
+    assert start.data["boot_id"] == boot
+    async with asyncio.timeout(SECONDS):
+        while await master.bus.cursor(CURSOR) < start.seq:
+            await asyncio.sleep(0.01)
+
+
+async def state(master: Bench, run: int) -> tuple[str, str]:
+    """Return a run's state and its common status, as every shared view shows them."""
+    found = await master.store.read(lambda conn: rows.run(conn, run))
+    assert found is not None
+    return found.state, found.status
+
+
+async def findings(master: Bench, now: float) -> list[Finding]:
+    checks = contributions.checks(BOTH)
+    return await master.store.read(
+        lambda conn: [found for check in checks.store for found in check(conn, now)]
+    )
+
+
+async def test_greeting_runs_once_when_its_minion_starts(master: Bench) -> None:
+    (web1,) = await master.connect("web1")
+    run = await order(master, "web1")
+    other = await order(master, "web2")
+    assert await state(master, run) == ("waiting", "NEW")
+    await boots(master, web1, "boot2")
+    await boots(master, web1, "boot3")
+    assert await state(master, run) == ("said", "DONE")
+    assert await state(master, other) == ("waiting", "NEW")
+    (said,) = await master.events("greeting/*")
+    assert (said.tag, said.data["text"]) == (f"greeting/{run}/said", "good morning")
+
+
+async def test_moves_of_a_greeting_are_in_the_history_of_its_run(master: Bench) -> None:
+    (web1,) = await master.connect("web1")
+    run = await order(master, "web1")
+    await boots(master, web1, "boot2")
+    query = sa.select(HISTORY.c.subject, HISTORY.c.event, HISTORY.c.actor, HISTORY.c.who)
+    query = query.where(HISTORY.c.run == run).order_by(HISTORY.c.id)
+    found = await master.store.read(lambda conn: [tuple(row) for row in conn.execute(query)])
+    assert found == [
+        ("run", "ordered", "api", "anna"),
+        ("execution", "succeed", "agent", "web1"),
+        ("run", "say", "agent", "web1"),
+    ]
+
+
+async def test_repeated_request_orders_one_greeting(master: Bench) -> None:
+    assert await order(master, "web1", "key-1") == await order(master, "web1", "key-1")
+    assert await order(master, "web1") > 0
+
+
+async def test_list_of_minions_shows_what_each_engine_has_under_way(master: Bench) -> None:
+    await master.connect("web1", "web2")
+    chain = await begin_chain(master)
+    run = await order(master, "web1")
+    found = {line.id: line.chain for line in await master.minions.list(("web1", "web2"))}
+    assert found == {"web1": f"patch (#{chain}), greeting #{run}", "web2": ""}
+
+
+async def begin_chain(master: Bench) -> int:
+    """Begin a chain on web1."""
+    entry = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
+    made = await master.chains.service.apply(ChainDocument("patch", (entry,)), "anna")
+    await master.chains.service.schedule(ChainSchedule("patch"), "anna")
+    await master.chains.scheduler.tick()
+    assert (await master.chains.service.show(ChainRef("patch"), "anna")).state == "dispatched"
+    return int(made.id)
+
+
+async def test_doctor_names_the_minion_whose_greetings_wait_long(master: Bench) -> None:
+    await order(master, "web9")
+    now = START.timestamp()
+    assert [found for found in await findings(master, now) if found.part == "greetings"] == []
+    (found,) = [f for f in await findings(master, now + 2 * DAY) if f.part == "greetings"]
+    assert found.what == "web9 has not come up for 1 greetings"
+
+
+async def test_doctor_without_the_engine_is_silent_about_it(master: Bench) -> None:
+    await order(master, "web9")
+    master.hand.advance(2 * DAY)
+    found = await asyncio.to_thread(
+        lambda: list(checkup.check(master.settings, contributions.checks()))
+    )
+    assert "greetings" not in {one.part for one in found}
+
+
+async def test_prune_drops_old_greetings_and_keeps_those_that_wait(master: Bench) -> None:
+    (web1,) = await master.connect("web1")
+    said, waiting = await order(master, "web1"), await order(master, "web2")
+    await boots(master, web1, "boot2")
+    master.hand.advance(master.settings.keep_jobs_hours * 3600 + 1)
+    await master._prune()
+    found = await master.store.read(lambda conn: [rows.run(conn, one) for one in (said, waiting)])
+    assert [run.state if run else None for run in found] == [None, "waiting"]
+    texts = sa.select(tables.GREETINGS.c.run)
+    assert await master.store.read(lambda conn: list(conn.execute(texts).scalars())) == [waiting]

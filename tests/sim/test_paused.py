@@ -1,0 +1,47 @@
+"""Chains that are paused and continued under faults; the checker detects violations."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from catena.master.chains.pauses import ChainHolds
+from tests.sim import world
+from tests.sim.paused import PausedWorld
+
+SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "300")) // 5
+#: Their stories are none of those of other worlds.
+FIRST = 2_000_000
+#: Seeds in one test: a failure names its seed, and workers share the load.
+BATCH = 20
+#: Worlds until one must have shown a slip.
+ENOUGH = 40
+
+
+def judge(seed: int, below: Path, faulty: bool = True) -> None:
+    outcome = world.run(seed, below, faulty=faulty, kind=PausedWorld)
+    told = "\n    ".join(outcome.violations)
+    assert not told, f"paused world {seed}:\n    {told}"
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_pauses_hold_and_end_under_random_faults(first: int, below: Path) -> None:
+    for seed in range(first, min(first + BATCH, SEEDS)):
+        judge(FIRST + seed, below)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 10))
+def test_paused_chains_complete_in_runs_without_faults(seed: int, below: Path) -> None:
+    judge(seed, below, faulty=False)
+
+
+def test_checker_detects_jobs_sent_for_paused_chains(below: Path) -> None:
+    with mock.patch.object(ChainHolds, "paused", lambda *_: {}):
+        for seed in range(FIRST, FIRST + ENOUGH):
+            found = world.run(seed, below, kind=PausedWorld).violations
+            if any(text.startswith("I17") for text in found):
+                return
+    pytest.fail("no world showed that paused chains go on")
