@@ -12,7 +12,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 PATIENCE_SECONDS = 60.0
@@ -63,6 +63,13 @@ class Terminal:
                 text += data.decode("utf-8", "replace")
         return text
 
+    def frame(self, *texts: str) -> str:
+        """Read until one frame drawn since the last call shows all of *texts*; return that frame.
+
+        A read may end within a frame: name every text that a test asserts.
+        """
+        return next(_showing(self.until(lambda text: any(_showing(text, texts))), texts))
+
     def rest(self) -> int:
         """Read to the end; return the exit code."""
         try:
@@ -77,6 +84,16 @@ class Terminal:
             self.process.kill()
             self.process.wait()
         os.close(self._end)
+
+
+def frames(text: str) -> Iterator[str]:
+    """Yield what was written between two redraws; the last one may be incomplete."""
+    # rich begins a redraw with a carriage return and the erasure of a line.
+    return map(plain, text.split("\r\x1b[2K"))
+
+
+def _showing(text: str, texts: Sequence[str]) -> Iterator[str]:
+    return (frame for frame in frames(text) if all(one in frame for one in texts))
 
 
 def plain(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ssh_server import USER, SshServer
-from tests.support.terminal import PATIENCE_SECONDS, Terminal, plain
+from tests.support.terminal import PATIENCE_SECONDS, Terminal, frames, plain
 
 #: Each host waits in its second state, and fails in its third.
 STATES = """\
@@ -76,10 +76,13 @@ def test_board_shows_steps_of_hosts_and_who_is_queued(
     site: Site, terminal: Callable[..., Terminal]
 ) -> None:
     view = terminal("ssh", "*", "state.apply", "held")
-    found = view.until(lambda text: plain(text).count("run: 1/3") >= 2)
-    frame = plain(found).rpartition("state.apply  ")[2]
-    assert "2 running" in frame and "1 waiting" in frame
-    assert "queued: 2 hosts at a time" in frame
+    rest = ("2 running", "1 waiting", "queued: 2 hosts at a time")
+    view.until(
+        lambda text: any(
+            frame.count("run: 1/3") == 2 and all(one in frame for one in rest)
+            for frame in frames(text)
+        )
+    )
     site.gate.touch()
     view.until(lambda text: "the last (cmd.run): " in plain(text))
     assert view.rest() == 1
@@ -94,8 +97,7 @@ def test_raw_command_that_fails_is_shown_by_code_and_last_line(
     text = f"echo no such disk >&2; test -e {site.gate} || {{ touch {site.gate}; exit 4; }}; "
     text += f"while ! test -e {site.gate}2; do sleep 0.1; done"
     view = terminal("ssh", "*", "--max-procs", "1", "-r", text)
-    frame = plain(view.until(lambda text: "1 failed" in plain(text)))
-    assert "exit code 4: no such disk" in frame
+    view.frame("1 failed", "exit code 4: no such disk")
     Path(f"{site.gate}2").touch()
     assert view.rest() == 1
 
