@@ -13,37 +13,17 @@ import sqlalchemy as sa
 from catena.core.clock import Clock
 from catena.core.errors import UsageError
 from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
-from catena.master.events import return_events
+from catena.master.events import return_rows, rows
 from catena.master.events.ring import EventRing
+from catena.master.events.rows import EventHead, NewEventRow
 from catena.master.requests.once import Once
 from catena.master.store.database import Store, after_commit
-from catena.master.store.fast.lookup import Lookup
-from catena.master.store.fast.serials import insert_many
-from catena.master.store.lists import padded
 from catena.master.store.metadata import WITH_ANOTHER, Ready
-from catena.master.store.tables import CURSORS, EVENTS
-
-_KNOWN = Lookup(
-    sa.select(EVENTS.c.seq).where(
-        EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
-    )
-)
 
 #: Number of events read from the table at a time.
 PAGE = 500
 #: Seconds after which followers learn how far the table is, although no event matched their tags.
 QUIET_SECONDS = 0.2
-_HEADS = (
-    sa.select(EVENTS.c.seq, EVENTS.c.tag)
-    .where(EVENTS.c.seq > sa.bindparam("b_after"))
-    .order_by(EVENTS.c.seq)
-    .limit(PAGE)
-)
-_THESE = (
-    sa.select(EVENTS)
-    .where(EVENTS.c.seq.in_(sa.bindparam("b_seqs", expanding=True)))
-    .order_by(EVENTS.c.seq)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +72,7 @@ class EventBus:
 
     async def open(self) -> None:
         """Load the position of the table's end; call it before anything is recorded."""
-        self._last = await self._store.read(
-            lambda conn: conn.execute(sa.select(sa.func.max(EVENTS.c.seq))).scalar() or 0
-        )
+        self._last = await self._store.read(rows.last_seq)
 
     @property
     def last(self) -> int:
@@ -129,7 +107,7 @@ class EventBus:
 
     def _record(self, conn: sa.Connection, new: NewEvent, now: float) -> Event:
         row = _row(new, now)
-        (seq,) = insert_many(conn, EVENTS.c.seq, [row])
+        (seq,) = rows.insert(conn, [row])
         stored = _stored(seq, new, row, _stamp(now))
         after_commit(conn, lambda: self._publish([stored]))
         return stored.event
@@ -146,18 +124,18 @@ class EventBus:
         if not news:
             return ()
         now = self._now()
-        rows = [_row(new, now) for new in news]
-        seqs = insert_many(conn, EVENTS.c.seq, rows)
+        made = [_row(new, now) for new in news]
+        seqs = rows.insert(conn, made)
         at = _stamp(now)
         stored = [
-            _stored(seq, new, row, at) for seq, new, row in zip(seqs, news, rows, strict=True)
+            _stored(seq, new, row, at) for seq, new, row in zip(seqs, news, made, strict=True)
         ]
         after_commit(conn, lambda: self._publish(stored))
         return seqs
 
     def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
-        return _KNOWN.one(conn, {"b_source": source, "b_event": event_id}) is not None
+        return rows.is_known(conn, source, event_id)
 
     async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
         """Store an event by itself; return it once it is durable.
@@ -260,16 +238,15 @@ class EventBus:
 
     async def cursor(self, consumer: str) -> int:
         """Return the stored position of *consumer*; a new consumer begins at the table's end."""
-        query = sa.select(CURSORS.c.seq).where(CURSORS.c.consumer == consumer)
-        found = await self._store.read(lambda conn: conn.execute(query).scalar())
+        found = await self._store.read(lambda conn: rows.cursor(conn, consumer))
         if found is not None:
-            return int(found)
+            return found
         await self.advance(consumer, self._last)
         return self._last
 
     async def advance(self, consumer: str, seq: int) -> None:
         """Store that *consumer* has processed everything up to *seq*."""
-        await self._store.post(lambda conn: move_cursor(conn, consumer, seq), lazy=True)
+        await self._store.post(lambda conn: rows.move_cursor(conn, consumer, seq), lazy=True)
 
     def _publish(self, news: Sequence[_Stored]) -> None:
         for stored in news:
@@ -306,47 +283,35 @@ class EventBus:
         older = self._last if first is None else first - 1
 
         def read(conn: sa.Connection) -> Stretch:
-            heads = conn.execute(_HEADS, {"b_after": position}).all()
-            seqs = [seq for seq, tag in heads if asked(tag)]
-            rows = conn.execute(_THESE, {"b_seqs": padded(seqs)}).all() if seqs else ()
-            bare = return_events.put_together(conn, [r for r in rows if r.data is None])
+            heads = rows.heads(conn, position, PAGE)
+            stored = rows.these(conn, [seq for seq, tag in heads if asked(tag)])
+            bare = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
+            data = return_rows.data(conn, bare)
             found = [
                 Event(
-                    r.seq,
-                    r.tag,
-                    bare.get(r.seq, {}) if r.data is None else r.data,
-                    _stamp(r.at),
-                    r.source,
+                    row.seq,
+                    row.tag,
+                    data.get(row.seq, {}) if row.data is None else row.data,
+                    _stamp(row.at),
+                    row.source,
                 )
-                for r in rows
+                for row in stored
             ]
             return Stretch(heads[-1].seq if heads else max(position, older), found)
 
         return await self._store.read(read)
 
 
-def move_cursor(conn: sa.Connection, consumer: str, seq: int) -> None:
-    """Set the cursor of *consumer* in the running transaction."""
-    update = sa.update(CURSORS).where(CURSORS.c.consumer == consumer).values(seq=seq)
-    if not conn.execute(update).rowcount:
-        conn.execute(sa.insert(CURSORS).values(consumer=consumer, seq=seq))
-
-
-def _row(new: NewEvent, now: float) -> dict[str, Any]:
+def _row(new: NewEvent, now: float) -> NewEventRow:
     if not is_tag(new.tag):
         raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
-    return {
-        "tag": new.tag,
-        "data": WITH_ANOTHER if new.kept else Ready.of(dict(new.data)),
-        "at": now,
-        "source": new.source,
-        "event_id": new.event_id,
-    }
+    data = WITH_ANOTHER if new.kept else Ready.of(dict(new.data))
+    return NewEventRow(new.tag, data, now, new.source, new.event_id)
 
 
-def _stored(seq: int, new: NewEvent, row: Mapping[str, Any], at: str) -> _Stored:
+def _stored(seq: int, new: NewEvent, row: NewEventRow, at: str) -> _Stored:
     event = Event(seq, new.tag, dict(new.data), at, new.source)
-    return _Stored(event, new.kept or len(row["data"].packed))
+    return _Stored(event, new.kept or len(row.data.packed))
 
 
 def _stamp(at: float) -> str:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from catena.core import checkup
 from catena.core.checkup import Finding, Level
-from catena.master.store.tables import CURSORS, EVENTS, REACTIONS
+from catena.master.events import reaction_rows, rows
 
 #: Number of events that a consumer may be behind before it is a finding.
 LAG = 1000
@@ -19,8 +19,8 @@ _SHOWN = 5
 
 def lag(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield the durable consumers that are far behind the newest event."""
-    last = int(conn.execute(sa.select(sa.func.max(EVENTS.c.seq))).scalar() or 0)
-    for consumer, seq in conn.execute(sa.select(CURSORS.c.consumer, CURSORS.c.seq)):
+    last = rows.last_seq(conn)
+    for consumer, seq in rows.cursors(conn).items():
         if last - seq > LAG:
             text = f"{consumer} is {last - seq} events behind"
             yield Finding("events", Level.warning, text, "the master's log says what it waits for")
@@ -28,11 +28,7 @@ def lag(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 def reactions(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield for each file the number of failed reactions and the newest error."""
-    newest = sa.func.max(REACTIONS.c.id)
-    query = sa.select(REACTIONS.c.file, sa.func.count(), newest).group_by(REACTIONS.c.file)
-    for file, count, row in conn.execute(query.order_by(REACTIONS.c.file).limit(_SHOWN)):
-        one = sa.select(REACTIONS.c.error, REACTIONS.c.attempts).where(REACTIONS.c.id == row)
-        error, attempts = conn.execute(one).one()
+    for file, count, error, attempts in reaction_rows.failing_files(conn, _SHOWN):
         text = f"{file}: {count} to be tried again; the newest, tried {attempts} times so far: "
         advice = "mend the file, then: catena runner reactor.retry (catena runner reactor.waiting)"
         yield Finding("reactions", Level.warning, text + error.partition("\n")[0][:200], advice)
@@ -40,18 +36,12 @@ def reactions(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 def damaged(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield the recently damaged files of minions."""
-    query = (
-        sa.select(EVENTS.c.source, EVENTS.c.data)
-        .where(EVENTS.c.at > now - DAMAGE_SECONDS)
-        .where(EVENTS.c.tag.like("minion/%/event/damaged"), EVENTS.c.source != "")
-        .order_by(EVENTS.c.seq.desc())
-    )
-    for source, data in conn.execute(query.limit(_SHOWN)):
+    for event in rows.damage_reports(conn, now - DAMAGE_SECONDS, _SHOWN):
+        source, data = event.source, event.data
         text = f"{source}: {data.get('path')} was damaged; lost: {data.get('lost')}"
         yield Finding("damage", Level.warning, text, f"on {source}: catena doctor minion")
 
 
 def clock(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield a finding if the clock is behind the newest event."""
-    newest = conn.execute(sa.select(sa.func.max(EVENTS.c.at))).scalar()
-    yield checkup.clock(float(newest or 0.0))
+    yield checkup.clock(rows.newest_time(conn))

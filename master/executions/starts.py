@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from catena.core import failpoints
 from catena.core.events import Event
-from catena.master.events.bus import EventBus, NewEvent, move_cursor
+from catena.master.events import rows as event_rows
+from catena.master.events.bus import EventBus, NewEvent
 from catena.master.executions.engine import AgentStart, Engine
 from catena.master.store.database import Store, StoreUnavailableError
 
@@ -104,7 +105,7 @@ class AgentStarts:
             begun.append(place)
             items = engine.start_event(conn, start)
             self._bus.record_many(conn, [NewEvent(tag, data) for tag, data in items])
-        move_cursor(conn, CURSOR, upto)
+        event_rows.move_cursor(conn, CURSOR, upto)
 
 
 def _start(event: Event) -> AgentStart | None:

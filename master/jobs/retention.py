@@ -8,11 +8,11 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from catena.master.events import retention as events
-from catena.master.events import return_events
+from catena.master.events import return_rows
+from catena.master.events import rows as event_rows
 from catena.master.process.retention import Before, Retention
 from catena.master.store.lists import padded
-from catena.master.store.tables import EVENTS, JOBS, RETURNS
+from catena.master.store.tables import JOBS, RETURNS
 
 #: Jobs, and returns with events of their own, that one transaction drops.
 JOBS_BATCH = 200
@@ -58,13 +58,12 @@ def _drop_told(conn: sa.Connection, jids: Sequence[str], before: float) -> Mappi
     if not rows:
         return {}
     seqs = [row.event for row in rows]
-    old = EVENTS.c.seq.in_(padded(seqs)) & events.seen(conn, before)
-    gone = conn.execute(sa.delete(EVENTS).where(old))
-    return_events.give_back(conn, seqs)
+    gone = event_rows.drop_seen_of(conn, seqs, before)
+    return_rows.give_back(conn, seqs)
     minions: defaultdict[str, list[str]] = defaultdict(list)
     for row in rows:
         minions[row.jid].append(row.minion)
     for jid, names in minions.items():
         rule = (RETURNS.c.jid == jid) & RETURNS.c.minion.in_(padded(names))
         conn.execute(sa.delete(RETURNS).where(rule))
-    return {"events": gone.rowcount, "returns": len(rows)}
+    return {"events": gone, "returns": len(rows)}

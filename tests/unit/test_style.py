@@ -33,6 +33,7 @@ SHORT = {
     "core/patterns.py": "the rest of core imports it, and it imports only re",
     "master/chains/retention.py": "each package has its retention in a file of this name",
     "master/engines.py": "the list to which an engine is added",
+    "master/events/retention.py": "each package has its retention in a file of this name",
     "master/gate/rows.py": "each package has its SQL in a file of this name",
     "master/minions/findings.py": "each package has its findings in a file of this name",
     "master/minions/retention.py": "each package has its retention in a file of this name",

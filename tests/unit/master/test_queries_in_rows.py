@@ -12,6 +12,7 @@ MASTER = Path(__file__).parents[3] / "master"
 #: Packages whose modules hold no queries, except row modules and the exceptions below.
 PACKAGES = (
     "chains",
+    "events",
     "executions",
     "gate",
     "keys",

@@ -21,7 +21,7 @@ from catena.core.events import Event
 from catena.core.ids import JidFactory
 from catena.core.job import FunctionCall, JobReturn, JobSpec
 from catena.master.contributions import retention as retentions
-from catena.master.events import return_events
+from catena.master.events import return_rows
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.return_events import EVENT_VALUE_LIMIT
@@ -146,7 +146,7 @@ async def test_fields_left_out_of_an_event_are_left_out_when_it_is_read(tmp_path
 async def test_event_that_outlives_its_job_keeps_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(return_events, "GIVEN_AT_ONCE", 2)
+    monkeypatch.setattr(return_rows, "GIVEN_AT_ONCE", 2)
 
     async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}
