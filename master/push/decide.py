@@ -292,8 +292,8 @@ def _of_start(
     if _is_open(seen, known):
         wait = f"waits behind {known.open_chains[other]}"
         return VisitVerdict(go=False, wait=wait, play=verdict.play, remind=verdict.remind)
-    run = RunRef(other, _epoch_of(seen))
-    if run in known.ended_runs:
+    run = _ended_run(seen, known)
+    if run is not None:
         return VisitVerdict(go=False, forget=run, wait=f"{run}, which is over, is cleared")
     return VisitVerdict(
         go=False,
@@ -315,9 +315,21 @@ def _epoch_of(seen: Seen) -> int:
 
 
 def _is_open(seen: Seen, known: HostKnowledge) -> bool:
-    """Return whether the run that the resume file names is under way, and no older one."""
+    """Return whether the run that the resume file names is under way, and no older one.
+
+    A file without an epoch, as a chain started from files alone leaves it, means the open run.
+    """
     chain_id, epoch = _chain_of(seen), _epoch_of(seen)
-    return chain_id in known.open_chains and known.epochs.get(chain_id, epoch) == epoch
+    return chain_id in known.open_chains and epoch in (0, known.epochs.get(chain_id, epoch))
+
+
+def _ended_run(seen: Seen, known: HostKnowledge) -> RunRef | None:
+    """Return the ended run that the resume file names; without an epoch, its chain's last one."""
+    run = RunRef(_chain_of(seen), _epoch_of(seen))
+    if run.epoch or run in known.ended_runs:
+        return run if run in known.ended_runs else None
+    mine = (ended for ended in known.ended_runs if ended.chain_id == run.chain_id)
+    return max(mine, key=lambda ended: ended.epoch or 0, default=None)
 
 
 def _text(seen: Seen, key: str) -> str:

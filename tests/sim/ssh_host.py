@@ -91,6 +91,8 @@ class SshHost:
     visits: list[SimVisit] = field(default_factory=list)
     #: The chains whose manifests came here.
     chains: dict[int, ChainManifest] = field(default_factory=dict)
+    #: Whether its resume files name the epoch; those of chains started from files alone do not.
+    names_epoch: bool = True
 
     @property
     def boot_id(self) -> str:
@@ -225,6 +227,8 @@ class SshHost:
                 "persist_boot_time": "",
                 "running": False,
             }
+            if self.names_epoch:
+                self.pending["epoch"] = chain.epoch
         return rows
 
     async def _action(

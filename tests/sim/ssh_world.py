@@ -32,6 +32,8 @@ TROUBLED_SECONDS = 60.0
 REST_SECONDS = 900.0
 #: How often it is asked whether it is at rest.
 LOOK_SECONDS = 10.0
+#: In every world of so many, resume files name no epoch.
+EPOCHLESS = 4
 _ENDS = ("done", "failed", "cancelled")
 
 
@@ -50,7 +52,7 @@ class SshWorld:
         self.stage.prints = Prints() if seed >= STREAMING else None
         rng = self.rng = random.Random(seed + 3)
         self.hosts = {
-            name: SshHost(self.stage, name)
+            name: SshHost(self.stage, name, names_epoch=bool(seed % EPOCHLESS))
             for name in [f"s{number}" for number in range(1, rng.choice((1, 1, 2)) + 1)]
         }
         settings = {"roster_file": __file__, "ssh_reboot_minutes": 0.5}

@@ -238,6 +238,22 @@ def test_ended_chain_that_still_waits_on_the_host_is_cleaned_first() -> None:
     assert decide.judge("web1", waits, queued, job(TWO), 6).forget == run
 
 
+def test_resume_file_without_an_epoch_means_the_open_run() -> None:
+    under_way = known(epochs={5: 2})
+    assert decide.judge("web1", seen(POINT), under_way, None).play
+    assert decide.judge("web1", seen({**POINT, "epoch": 2}), under_way, None).play
+    assert not decide.judge("web1", seen({**POINT, "epoch": 1}), under_way, None).play
+
+
+def test_resume_file_without_an_epoch_of_an_ended_chain_is_cleaned() -> None:
+    ended = frozenset({RunRef(5, 1), RunRef(5, 3), RunRef(4, 7)})
+    over = known(open_chains={6: "day"}, ended_runs=ended)
+    assert decide.judge("web1", seen(POINT, "b1"), over, job(TWO), 6).forget == RunRef(5, 3)
+    named = seen({**POINT, "epoch": 2}, "b1")
+    verdict = decide.judge("web1", named, over, job(TWO), 6)
+    assert (verdict.forget, verdict.go) == (None, False) and "knows nothing" in verdict.refuse
+
+
 def test_chain_is_resumed_despite_its_own_resume_file() -> None:
     assert decide.judge("web1", seen(POINT, "b1"), known(resuming=True), job(), 5).go
 
