@@ -22,6 +22,7 @@ from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import NAMED_RUNS
 
 _WHY_LIMIT = 2000
+_STILL_THERE = "the minion reported that it forgot the run, and still has its resume file"
 _OWED = LIVE & (CHAIN_MINIONS.c.state == MinionState.fenced.value)
 _FENCED = rows.MINION_ROWS.where(_OWED)
 _OF_MINION = _FENCED.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
@@ -63,10 +64,16 @@ def owed(conn: sa.Connection) -> dict[str, list[Fence]]:
 
 
 def forget(ledger: ChainLedger, run: RunRef, minion: str) -> None:
-    """Have a minion forget a run that has ended here, however it came back there."""
+    """Have a minion forget a run that has ended here, however it came back there.
+
+    If the minion has said before that it forgot the run, the next job for it waits longer.
+    """
     found = rows.run_of(ledger.conn, run, minion)
-    if found is not None and found.over:
-        ledger.fence(found)
+    if found is None or not found.over or found.state == MinionState.fenced:
+        return
+    ledger.fence(found)
+    if found.fence_tries:
+        _set(ledger.conn, [found], fence_why=_STILL_THERE)
 
 
 def forget_job(ledger: ChainLedger, jid: str, minion: str) -> None:
@@ -146,8 +153,10 @@ def _of(conn: sa.Connection, minion: str) -> list[ChainMinion]:
 
 
 def _forgotten(ledger: ChainLedger, run: ChainMinion) -> None:
-    nothing = {"fence_jid": "", "fence_tries": 0, "fence_at": 0.0, "fence_why": ""}
-    ledger.move_minion(run, MinionEvent.forget, nothing)
+    # The count stays: a minion that has the run all the same is not asked without a pause.
+    values = {"fence_jid": "", "fence_why": "", "fence_at": ledger.now.wall}
+    values["fence_tries"] = run.fence_tries + 1
+    ledger.move_minion(run, MinionEvent.forget, values)
 
 
 def _fail(ledger: ChainLedger, runs: Sequence[ChainMinion], why: str) -> None:

@@ -21,7 +21,7 @@ class Fence:
     minion: str
     #: Job that is under way; "": none is.
     jid: str = ""
-    #: Jobs that failed in a row.
+    #: Jobs in a row that failed, or after which the minion still had the run.
     tries: int = 0
     #: Its agent takes the number of the run.
     named: bool = True

@@ -237,14 +237,16 @@ def _looks(
     """
     for name, mine in runs.items():
         run = mine[0]
-        under_way = [job for job in gathered[name].jobs if job.fun in (START, RESUME)]
-        if any(not job.behind and job.state is not Delivery.paused for job in under_way):
+        ours = [
+            job for job in gathered[name].jobs if job.fun in (START, RESUME) and not job.behind
+        ]
+        if any(job.state is not Delivery.paused for job in ours):
             continue
         rows = chain_rows.executions(conn, run.run, name)
         waiting = [row for row in rows if _waits_for_boot(row)]
         if waiting:
             yield name, now.wall + min(_remaining(row, now, again) for row in waiting)
-        elif not under_way and any(row.state == ExecutionState.NEW.value for row in rows):
+        elif not ours and any(row.state == ExecutionState.NEW.value for row in rows):
             yield name, found[name].since + again
 
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from catena.core.chain_calls import RESUME, START
+from catena.core.chain_calls import CLEAN, RESUME, START
 from catena.core.job import (
     ActionKind,
     ActionManifest,
@@ -23,6 +23,7 @@ from catena.core.job import (
 )
 from catena.core.payloads import chain_of
 from catena.core.records import encode
+from catena.core.run_ref import RunRef, named
 from catena.master.push import messages as m
 from catena.master.push.decide import VisitEnd
 from catena.master.push.visitor import VisitDiedError
@@ -187,10 +188,18 @@ class SshHost:
             value = await self._chunk(run, chain, chain.chunks[0])
         elif spec.fun == RESUME:
             value = await self._resume(run)
+        elif spec.fun == CLEAN:
+            self._clean(named(spec.kwargs))
         good = all(row["result"] for row in value.values() if isinstance(row, dict))
         run.ret = self._return(run, value, good)
         if run.reboots:
             self.stage.later(PATIENCE_SECONDS, lambda: self._reboot(run))
+
+    def _clean(self, which: RunRef | None) -> None:
+        """Remove the resume file of a run, or any if none is named."""
+        chain, epoch = self.pending.get("actionchain_id", 0), self.pending.get("epoch", 0)
+        if which is None or which.covers(chain, epoch):
+            self.pending = {}
 
     async def _resume(self, run: Run) -> dict[str, Any]:
         point = self.pending

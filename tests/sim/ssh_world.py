@@ -13,12 +13,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
 from catena.core.errors import CatenaError
 from catena.core.job import ActionKind
 from catena.master.push import messages as m
+from catena.master.push.rows import OPEN_STATES
 from catena.master.push.worker import WorkerParts
 from catena.master.store.database import StoreUnavailableError
+from catena.master.store.tables import DELIVERIES
 from tests.sim.faults import DAY
 from tests.sim.master import MasterHost, forget_connections
 from tests.sim.prints import QUERY, Prints
@@ -192,6 +196,15 @@ class SshWorld:
             self._judge_marks(host, states)
             if _busy(host):
                 self._wrong(f"{host.name} keeps {list(host.runs)} {host.pending}")
+            # A host deletes runs by itself after a week, if the master died before it said so.
+            for jid in self._open_jobs() & set(host.runs):
+                self._wrong(f"{host.name} has the return of {jid}, and nobody collects it")
+
+    def _open_jobs(self) -> set[str]:
+        with closing(sqlite3.connect(self.master.database)) as conn:
+            query = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.state.in_(OPEN_STATES))
+            text = str(query.compile(compile_kwargs={"literal_binds": True}))
+            return {jid for (jid,) in conn.execute(text)}
 
     def _judge_output(self) -> None:
         """What is stored of the jobs' output was printed, and nothing is there twice."""
@@ -292,7 +305,8 @@ def _join(host: SshHost) -> None:
 
 
 def _busy(host: SshHost) -> bool:
-    return bool(host.runs or host.pending) or not host.up
+    under_way = any(run.ret is None for run in host.runs.values())
+    return under_way or bool(host.pending) or not host.up
 
 
 async def _unless_there(service: Any, document: ChainDocument) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainRef
 from catena.core.errors import TryLaterError
+from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows
+from catena.master.chains.ledger import ChainLedger
 from catena.master.jobs.delivery import Delivery
+from catena.master.process.clocks import ClockReading
 from tests.integration.master.chains.bench import Bench, ret
 from tests.integration.master.chains.test_course import RESUME, START
 from tests.integration.master.chains.test_two_runs import (
@@ -47,6 +52,29 @@ async def test_a_clean_that_fails_is_sent_again_with_growing_pauses(bench: Bench
             await answers(bench, success=False)
         await pass_time(bench, 1.0)
     assert 8 <= await count(bench) <= 12
+
+
+def _found(now: ClockReading, run: RunRef, conn: sa.Connection) -> None:
+    fence_rows.forget(ChainLedger(conn, now), run, "web1")
+
+
+async def test_run_that_is_back_after_each_successful_clean_is_cleaned_with_growing_pauses(
+    bench: Bench,
+) -> None:
+    chain = await waits(bench, "first")
+    await cancel(bench, "first")
+    run, answered = RunRef(chain, 1), 0
+    for _ in range(36 * 60):
+        if await count(bench) > answered:
+            answered += 1
+            await answers(bench, success=True)
+        # What each look at a host over SSH finds.
+        now = bench.parts.clocks.read()
+        await bench.store.write(partial(_found, now, run))
+        await pass_time(bench, 1.0)
+    assert 8 <= await count(bench) <= 12
+    (failed,) = await bench.store.read(fence_rows.failed)
+    assert "still has its resume file" in failed.fence_why
 
 
 @pytest.mark.parametrize("fun", [START, RESUME])
