@@ -254,6 +254,13 @@ def test_any_output_arrives_and_none_drives_the_terminal(
     assert "\x1b" not in fleet.catena("run", "one", "cmd.run", command).stdout
 
 
+def start_job(fleet: Fleet, minion: str) -> str | None:
+    """Return the job of the states that a minion ran at its start; None if none is listed."""
+    rows = json.loads(fleet.catena("job", "list", "--out", "json").stdout)
+    mine = (row for row in rows if row["fun"] == "state.sls" and row["user"] == minion)
+    return next((str(row["jid"]) for row in mine), None)
+
+
 def test_states_run_at_the_start_of_a_minion() -> None:
     fleet = make_fleet({"one": {}})
     fleet.add("one", {"startup_states": "sls", "sls_list": ["base"]})
@@ -262,13 +269,9 @@ def test_states_run_at_the_start_of_a_minion() -> None:
             fleet.start_master()
             fleet.start_minions()
             fleet.accept_all()
-            wait_for("the state", (fleet.home("one") / "base.txt").exists)
-            wait_for(
-                "its return",
-                lambda: any(
-                    row["fun"] == "state.sls" and row["user"] == "one"
-                    for row in json.loads(fleet.catena("job", "list", "--out", "json").stdout)
-                ),
-            )
+            jid = wait_for("the return of the start", lambda: start_job(fleet, "one"))
+            returned = shown(fleet, jid, "one")
+            assert (returned["state"], returned["ret"]["success"]) == ("done", True), returned
+            assert (fleet.home("one") / "base.txt").read_text() == "one grey\n"
     finally:
         shutil.rmtree(fleet.folder, ignore_errors=True)

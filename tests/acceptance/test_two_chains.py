@@ -150,15 +150,17 @@ def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None
 
 
 @pytest.mark.timeout(180)
-def test_a_folder_in_the_place_of_the_resume_file_is_cleaned_away(fleet: Fleet) -> None:
+def test_cancel_removes_a_folder_in_the_place_of_the_resume_file(fleet: Fleet) -> None:
     schedule(fleet, "folder")
     waits_for_boot(fleet, "folder")
     path = resume_file(fleet, "one")
     path.unlink()
     (path / "below").mkdir(parents=True)
     fleet.catena("chain", "cancel", "folder")
-    wait_for("the end of the folder", lambda: not path.exists())
+    wait_for("the removal of the folder", lambda: not path.exists())
+    assert view(fleet, "folder")["state"] == "cancelled"
     fine(fleet, "after-folder")
+    assert not os.path.lexists(path)
 
 
 @pytest.mark.timeout(180)

@@ -162,19 +162,25 @@ def noted(fleet: SshSite, host: str) -> list[str]:
     return [line[1] for line in fleet.seen() if line[0] == host]
 
 
-def check_each_once(fleet: SshSite, words: list[str], hosts: tuple[str, ...]) -> None:
-    for host in hosts:
-        assert noted(fleet, host) == words, (SEED, host, fleet.seen())
-        boots = [line[2] for line in fleet.seen() if line[0] == host]
-        assert len(set(boots)) == len(words), (SEED, host, boots)
+def words_and_boots(fleet: SshSite, hosts: tuple[str, ...]) -> dict[str, tuple[list[str], int]]:
+    """Return by host the words that it noted, in order, and in how many boots."""
+    boots = {host: {line[2] for line in fleet.seen() if line[0] == host} for host in hosts}
+    return {host: (noted(fleet, host), len(boots[host])) for host in hosts}
 
 
-def check_nothing_is_left(fleet: SshSite) -> None:
+def each_once(words: list[str], hosts: tuple[str, ...]) -> dict[str, tuple[list[str], int]]:
+    """Return `words_and_boots` of a chain that noted each word once, each in another boot."""
+    return dict.fromkeys(hosts, (words, len(words)))
+
+
+def leftovers(fleet: SshSite) -> list[str]:
+    """Return the files of runs and of chains that are left on the hosts."""
+    found: list[str] = []
     for name in HOSTS:
-        disk = fleet.machines[name].root.path
-        room = disk / "root/.cache/catena"
-        assert [*room.glob("runs/*"), *room.glob("incoming/*")] == []
-        assert list(room.rglob("_mgractionchains.conf*")) == []
+        folder = fleet.machines[name].root.path / "root/.cache/catena"
+        left = [*folder.glob("runs/*"), *folder.glob("incoming/*")]
+        found += map(str, [*left, *folder.rglob("_mgractionchains.conf*")])
+    return found
 
 
 def test_a_chain_with_reboots_runs_on_hosts_and_a_minion_at_once(fleet: SshSite) -> None:
@@ -183,11 +189,11 @@ def test_a_chain_with_reboots_runs_on_hosts_and_a_minion_at_once(fleet: SshSite)
     before = {name: machine.boots for name, machine in fleet.machines.items()}
     fleet.catena("chain", "schedule", "night")
     wait_done(fleet, "night")
-    check_each_once(fleet, words, every)
+    assert words_and_boots(fleet, every) == each_once(words, every), SEED
     assert {name: fleet.machines[name].boots - before[name] for name in every} == dict.fromkeys(
         every, 2
     )
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def test_lost_links_and_killed_masters_lose_no_step_of_a_chain(fleet: SshSite) -> None:
@@ -206,8 +212,8 @@ def test_lost_links_and_killed_masters_lose_no_step_of_a_chain(fleet: SshSite) -
             fleet.start_master()
         fleet.mend(name)
     wait_done(fleet, "storm")
-    check_each_once(fleet, words, every)
-    check_nothing_is_left(fleet)
+    assert words_and_boots(fleet, every) == each_once(words, every), SEED
+    assert leftovers(fleet) == []
 
 
 def test_power_failure_at_any_moment_loses_no_step_of_a_chain(fleet: SshSite) -> None:
@@ -226,7 +232,7 @@ def test_power_failure_at_any_moment_loses_no_step_of_a_chain(fleet: SshSite) ->
         # An idempotent action that the power met runs again; the order never changes.
         assert sorted(set(mine), key=mine.index) == words, (SEED, host, mine)
         assert mine == sorted(mine, key=words.index), (SEED, host, mine)
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def test_action_interrupted_by_a_power_failure_waits_for_a_decision_instead_of_running_twice(
@@ -255,7 +261,7 @@ def test_action_interrupted_by_a_power_failure_waits_for_a_decision_instead_of_r
     assert noted(fleet, "old") == ["first", "met", "after"]
     assert noted(fleet, "mid") == ["first", "met", "met", "after"]
     assert noted(fleet, "new") == ["first", "met"]
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def test_action_finishes_without_a_connection_while_the_chain_waits(fleet: SshSite) -> None:
@@ -278,7 +284,7 @@ def test_action_finishes_without_a_connection_while_the_chain_waits(fleet: SshSi
     for host in HOSTS:
         wait_done(fleet, f"cable-{host}")
         assert noted(fleet, host) == ["before", "applied", "after"]
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def asks(runs: Path) -> bool:
@@ -301,8 +307,9 @@ def test_chain_continues_when_the_master_was_away_during_the_whole_reboot(
     threading.Event().wait(3.0)
     fleet.start_master()
     wait_done(fleet, "long")
-    check_each_once(fleet, words, tuple(HOSTS))
-    check_nothing_is_left(fleet)
+    hosts = tuple(HOSTS)
+    assert words_and_boots(fleet, hosts) == each_once(words, hosts), SEED
+    assert leftovers(fleet) == []
 
 
 def test_chain_waits_for_a_slow_boot_and_a_host_that_refuses_logins_at_first(
@@ -317,10 +324,11 @@ def test_chain_waits_for_a_slow_boot_and_a_host_that_refuses_logins_at_first(
     words = chain_with_reboots(fleet, "slow", 1, hosts=every)
     fleet.catena("chain", "schedule", "slow")
     wait_done(fleet, "slow")
-    check_each_once(fleet, words, tuple(HOSTS))
+    hosts = tuple(HOSTS)
+    assert words_and_boots(fleet, hosts) == each_once(words, hosts), SEED
     for host, unit in slow.items():
         (fleet.machines[host].root.path / f"etc/systemd/system/{unit}.d/slow.conf").unlink()
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def test_chain_waits_for_a_decision_when_host_key_or_machine_changed_at_a_reboot(
@@ -351,7 +359,7 @@ def test_chain_waits_for_a_decision_when_host_key_or_machine_changed_at_a_reboot
         wait_done(fleet, f"other-{host}")
         assert noted(fleet, host) == ["one", "two"]
         assert fleet.machines[host].boots == boots[host] + 1
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def test_killed_processes_of_an_ssh_run_lose_no_step_of_a_chain(fleet: SshSite) -> None:
@@ -367,7 +375,7 @@ def test_killed_processes_of_an_ssh_run_lose_no_step_of_a_chain(fleet: SshSite) 
         mine = noted(fleet, host)
         assert sorted(set(mine), key=mine.index) == words, (SEED, host, mine)
         assert mine == sorted(mine, key=words.index), (SEED, host, mine)
-    check_nothing_is_left(fleet)
+    assert leftovers(fleet) == []
 
 
 def kill_one(fleet: SshSite, host: str, moments: random.Random) -> int:

@@ -158,4 +158,6 @@ def test_power_failure_checker_detects_a_journal_that_keeps_torn_records(below: 
     with ExitStack() as stack:
         takes_torn_records(stack, None)
         with pytest.raises((AssertionError, JournalDamagedError)):
-            test_power_cuts.keeps_records(below)
+            test_power_cuts.test_journal_keeps_appended_records_and_at_most_the_unfinished_one(
+                below
+            )

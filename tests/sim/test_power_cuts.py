@@ -50,11 +50,19 @@ def nothing(root: Path) -> None:
 def test_journal_keeps_appended_records_and_at_most_the_unfinished_one(
     below: Path,
 ) -> None:
-    keeps_records(below)
+    states = journals_after_power_cuts(below)
+    assert len(states) > 30
+    for appended, found, after in states:
+        assert found[: len(appended)] == appended and len(found) <= len(appended) + 1
+        assert after == [*found, 9]
 
 
-def keeps_records(below: Path) -> None:
-    """Cut a journal at every step, and judge what is left."""
+def journals_after_power_cuts(below: Path) -> list[tuple[list[int], list[int], list[int]]]:
+    """Cut the power at every step of three appends to a journal.
+
+    Return for each state of the disk the records whose append had returned, those that are read
+    then, and those that are read after record 9 was appended.
+    """
 
     def write(root: Path) -> Iterator[int]:
         with Journal(root / "journal") as journal:
@@ -62,15 +70,16 @@ def keeps_records(below: Path) -> None:
                 journal.append({"kind": "x", "n": number, "fill": "y" * 40})
                 yield number
 
-    count = 0
-    for root, kept, _ in Bench(below, nothing, write).states():
-        count += 1
-        found = [record["n"] for record in read_records(root / "journal")]
-        assert found[: len(kept)] == kept and len(found) <= len(kept) + 1, (found, kept)
+    def read(root: Path) -> list[int]:
+        return [record["n"] for record in read_records(root / "journal")]
+
+    states = []
+    for root, appended, _ in Bench(below, nothing, write).states():
+        found = read(root)
         with Journal(root / "journal") as journal:
             journal.append({"kind": "x", "n": 9})
-        assert [r["n"] for r in read_records(root / "journal")] == [*found, 9]
-    assert count > 30
+        states.append((list(appended), found, read(root)))
+    return states
 
 
 # -- the resume file ------------------------------------------------------------------------------

@@ -47,6 +47,12 @@ async def put(store: Store, name: str) -> None:
     await store.write(lambda conn: conn.execute(sa.insert(FACTS).values(name=name, value="x")))
 
 
+async def written(store: Store) -> set[str]:
+    """Return the names that tests have `put` into a database."""
+    query = sa.select(FACTS.c.name).where(FACTS.c.value == "x")
+    return set(await store.read(lambda conn: conn.execute(query).scalars().all()))
+
+
 async def test_second_master_on_postgresql_is_refused_with_the_name_of_the_first(
     url: str,
 ) -> None:
@@ -81,8 +87,11 @@ async def test_databases_of_one_server_have_masters_of_their_own(
     url: str, postgres: PostgresServer
 ) -> None:
     other = postgres.new_database()
-    async with a_master(database=url), a_master(database=other) as second:
-        await put(second.store, "x")
+    async with a_master(database=url) as first, a_master(database=other) as second:
+        await put(first.store, "of-first")
+        await put(second.store, "of-second")
+        assert await written(first.store) == {"of-first"}
+        assert await written(second.store) == {"of-second"}
 
 
 async def test_lost_lock_is_taken_again_before_the_next_write(url: str) -> None:

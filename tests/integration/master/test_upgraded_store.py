@@ -384,6 +384,10 @@ async def test_chains_of_an_old_store_go_on_on_their_minions(
         await _keep_running_chain(master, old)
         await _end_chain_of_the_fleet(master)
         await _end_retry(master)
+        ended = {"sent", "boot", "agent", "resuming", "behind", "retried"}
+        states = {label: (await master.show(label))["state"] for label in ended}
+        assert states == dict.fromkeys(ended, "done")
+        assert (await master.show("running"))["state"] == "failed"
 
 
 @pytest.mark.parametrize("agent_wire", [3, AGENT_WIRE])

@@ -93,6 +93,9 @@ async def test_unconfirmed_parts_come_again_on_a_new_connection(tmp_path: Path) 
         for number in (1, 2, 3):
             (tmp_path / str(number)).touch()
         await until(lambda: JID in master.returns, "the return")
+        assert master.returns[JID].value == "line 1\nline 2\nline 3"
+        first = [part for part in master.got(JobOutput) if "line 1\n" in part.text]
+        assert {(part.at, part.text) for part in first} == {(0, "line 1\n")}
 
 
 async def test_output_stays_here_when_the_master_does_not_ask_for_it(tmp_path: Path) -> None:

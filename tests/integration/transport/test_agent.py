@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from catena.transport import wire
+from catena.transport import agent, wire
 from catena.transport.agent import (
     Connected,
     EnrolState,
@@ -16,6 +18,7 @@ from catena.transport.agent import (
     Rotated,
     Trusted,
 )
+from catena.transport.channel import Channel, Remote
 from catena.transport.enrolment import TrustStore
 from catena.transport.keys import generate, load, load_or_create, token_proof
 from catena.transport.messages import (
@@ -340,15 +343,39 @@ async def test_a_master_is_found_by_name_or_given_up_soon(pki: Path, host: str) 
                 assert "no answer" in minion.seen(Noted)[0].text
 
 
-async def test_each_failure_of_a_name_tries_the_other_family(pki: Path) -> None:
+async def test_each_failed_attempt_of_a_name_tries_the_other_address_family(
+    pki: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bool] = []
+
+    def channel(context: Any, name: str, remote: Remote, poller: Any) -> Channel:
+        tried.append(remote.ipv6)
+        return Channel(context, name, remote, poller)
+
+    monkeypatch.setattr(agent, "Channel", channel)
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
-        ports = [e.rpartition(":")[2] for e in (master.endpoints.control,) * 3]
-        master.endpoints = Endpoints(*(f"tcp://localhost:{port}" for port in ports))
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+        master.endpoints = Endpoints(*[f"tcp://localhost:{port}"] * 3)
+        async with a_minion(master, pki) as minion:
+            await minion.until(lambda: len(tried) >= 4)
+            assert not minion.link.connected
+    assert tried[:4] == [False, True, False, True]
+
+
+async def test_name_without_a_listener_on_ipv6_is_reached_on_ipv4(pki: Path) -> None:
+    async with a_master() as master:
+        TrustStore(pki).keep(master.keys.public)
+        port = master.endpoints.control.rpartition(":")[2]
+        master.endpoints = Endpoints(*[f"tcp://localhost:{port}"] * 3)
         async with a_minion(master, pki) as minion:
             master.table.accept(minion.keys.public)
             minion.link._ipv6 = True
             await minion.until(lambda: minion.link.connected)
+            minion.link.send("control", hello())
+            await minion.until(lambda: master.got(Hello))
+            assert master.got(Hello) == [(master.only_peer(minion.keys), hello())]
 
 
 async def test_a_rotation_that_fails_keeps_the_old_key(pki: Path) -> None:

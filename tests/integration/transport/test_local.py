@@ -43,6 +43,8 @@ class Program:
         self.peers: list[LocalPeer] = []
         self.cancelled = asyncio.Event()
         self.started = asyncio.Event()
+        #: Requests that `hang` serves now.
+        self.hanging = 0
         self.allowed = True
 
     def allow(self, peer: LocalPeer) -> bool:
@@ -89,10 +91,12 @@ class Program:
             self.cancelled.set()
 
     async def hang(self, connection: LocalConnection, msg_id: bytes, params: Any) -> None:
+        self.hanging += 1
         self.started.set()
         try:
             await asyncio.Event().wait()
         finally:
+            self.hanging -= 1
             self.cancelled.set()
 
 
@@ -201,13 +205,20 @@ async def test_leaving_a_stream_stops_it_and_the_connection_stays_good(tmp_path:
         await program.cancelled.wait()
 
 
-async def test_a_client_that_goes_cancels_its_requests(tmp_path: Path) -> None:
+async def test_disconnect_of_a_client_cancels_its_requests(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, program):
         _, writer = await asyncio.open_unix_connection(path)
-        writer.write(frame(wire.pack(ask("hang"))))
-        await program.started.wait()
+        for _ in range(2):
+            writer.write(frame(wire.pack(ask("hang"))))
+        while program.hanging < 2:
+            await program.started.wait()
+            program.started.clear()
         writer.close()
-        await program.cancelled.wait()
+        while program.hanging:
+            await program.cancelled.wait()
+            program.cancelled.clear()
+        echoed = await in_thread(path, lambda c: c.request(ask("echo", a=1), timeout=60))
+        assert (program.hanging, echoed) == (0, ClientReply({"a": 1}))
 
 
 async def test_a_failure_is_raised_as_its_class(tmp_path: Path) -> None:

@@ -71,8 +71,17 @@ def test_list_of_another_argument_does_not_count_as_sls() -> None:
     assert actions_of(text)[0].kind is ActionKind.idempotent
 
 
-def test_a_right_manifest_is_taken() -> None:
-    check(MANIFEST, 131, "abc")
+def refusal(manifest: ChainManifest) -> str:
+    """Return why a manifest of chain 131 for machine "abc" is refused; "" if it is accepted."""
+    try:
+        check(manifest, 131, "abc")
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_valid_manifest_is_accepted() -> None:
+    assert refusal(MANIFEST) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,12 +102,11 @@ def test_a_right_manifest_is_taken() -> None:
         ),
     ],
 )
-def test_a_wrong_manifest_is_refused(manifest: ChainManifest, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        check(manifest, 131, "abc")
+def test_invalid_manifest_is_refused_with_the_reason(manifest: ChainManifest, why: str) -> None:
+    assert why in refusal(manifest)
 
 
-def test_a_manifest_without_end_is_refused() -> None:
+def test_manifest_with_more_chunks_than_the_limit_is_refused() -> None:
     chunks = tuple(
         dataclasses.replace(CHUNK, number=n, sls=f"actionchains.actionchain_131_abc_{n}")
         for n in range(1, 1002)

@@ -28,8 +28,9 @@ def test_a_code_that_is_no_error_is_a_plain_one(code: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 9000, "ä" * 9000, "\udce9" * 9000])
-def test_a_failure_fits_every_socket(text: str) -> None:
-    frame = wire.pack(failure_of(CatenaError(text)))
+def test_failure_with_a_long_text_fits_every_socket(text: str) -> None:
+    failure = failure_of(CatenaError(text))
+    frame = wire.pack(failure)
     for socket, receiver in (("enrol", "minion"), ("control", "minion"), ("local", "client")):
         wire.check_outgoing(frame, socket=socket, receiver=receiver)
-        wire.unpack(frame, socket=socket, receiver=receiver)
+        assert wire.unpack(frame, socket=socket, receiver=receiver).message == failure
