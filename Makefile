@@ -6,17 +6,20 @@ STAMP := $(VENV)/.installed
 # The tests start hundreds of processes: without kept bytecode each would compile every module.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Fixtures are shared within a file. tests/support/schedule.py gives the order of the files.
+SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: demo test test-fast test-slow sim trees test-failpoints test-versions test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(SPREAD)
 
 # Unit tests and recorded cases alone.
 test-fast: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit tests/wire tests/integration/cases
+	$(BIN)/python -m pytest $(SPREAD) tests/unit tests/wire tests/integration/cases
 
 # Every failpoint by kill, error and sleep, in chains of three shapes.
 test-failpoints: $(STAMP)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Generator
+from contextlib import AbstractContextManager
 
 import pytest
 from hypothesis import settings
 
-from tests.support import debian_roots
+from tests.support import debian_roots, schedule
 
 #: What is tried is counted; how long it takes says more of the machine than of us.
 settings.register_profile("any machine", deadline=None)
@@ -23,15 +26,40 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, so that no worker is left alone with one."""
+    items[:] = schedule.ordered(items, _roots)
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Make the Debian roots of the tests that will run: no test's time limit counts that."""
-    if session.config.option.collectonly:
-        return
-    marks = [mark for item in session.items for mark in item.iter_markers("roots")]
-    names = sorted({name for mark in marks for name in mark.args})
-    capture = session.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        debian_roots.prepare(names, _say)
+    """Start to make the Debian roots of the tests that will run."""
+    # One of the workers of xdist is enough.
+    is_first = os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0"
+    if is_first and not session.config.option.collectonly:
+        names = sorted({name for item in session.items for name in _roots(item)})
+        with _shown(session.config):
+            debian_roots.begin(names)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Wait for the Debian roots of a test before its time limit begins."""
+    names = _roots(item)
+    if names:
+        with _shown(item.config):
+            debian_roots.prepare(names, _say)
+    return (yield)
+
+
+def _shown(config: pytest.Config) -> AbstractContextManager[None]:
+    """Return what stops the capture of output for a while."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    found: AbstractContextManager[None] = capture.global_and_fixture_disabled()
+    return found
+
+
+def _roots(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("roots") for name in mark.args]
 
 
 def _say(line: str) -> None:

@@ -1,8 +1,8 @@
 """Debian roots for tests that need a real system, each test with an overlay of its own on top.
 
 Roots and layers of packages over them are kept in /var/cache/catena-tests (or $CATENA_TEST_CACHE).
-A test names those that it needs, and they are made before the first test runs
-(`tests.support.debian_making`):
+A test names those that it needs. A process in the background makes the missing ones from the start
+of the session (`tests.support.debian_making`); a test waits for them outside its time limit:
 
     pytestmark = [pytest.mark.container, pytest.mark.roots("bookworm", "bookworm-ssh")]
 
@@ -15,6 +15,7 @@ import contextlib
 import os
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +38,29 @@ def require(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
+def begin(names: Sequence[str]) -> None:
+    """Start a process that makes the missing ones of the roots *names*.
+
+    It outlives an interrupted session, and the next session finds what it has made. It is no child
+    of this process: some tests count their children.
+    """
+    if debian_making.missing() or all(debian_making.place(name).exists() for name in names):
+        return
+    maker = (sys.executable, "-m", debian_making.__name__, *names)
+    subprocess.run(
+        ("setsid", "--fork", *maker),
+        check=True, cwd=Path(__file__).parents[2],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
 def prepare(names: Sequence[str], say: Callable[[str], None]) -> None:
-    """Make the roots *names*; where that fails, the tests that need one say why."""
+    """Wait for the roots *names* or make them; where that fails, their tests say why."""
     if debian_making.missing():
         return
     for name in names:
+        if name in _unmade:
+            continue
         try:
             debian_making.make([name], say)
         except (debian_making.UnmadeRootError, OSError) as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import debian_making
+from tests.support import debian_making, debian_roots
 from tests.support.debian_making import UnmadeRootError, make, mounts_in, place, remove
 from tests.support.debian_roots import require
 
@@ -118,6 +118,19 @@ def test_two_processes_make_a_root_once(base: Path) -> None:
         assert process.returncode == 0
     assert len(calls(base)) == 1
     assert folders(base) == [place("trixie").name]
+
+
+def test_session_goes_on_while_a_root_is_made(base: Path) -> None:
+    os.mkfifo(base / "gate")
+    debian_roots.begin(["trixie"])
+    with (base / "gate").open("w") as gate:
+        assert not place("trixie").exists()
+        gate.write("go on\n")
+    debian_roots.prepare(["trixie"], nothing)
+    assert debian_roots.base("trixie") == place("trixie")
+    assert len(calls(base)) == 1
+    debian_roots.begin(["trixie"])
+    assert len(calls(base)) == 1
 
 
 @contextlib.contextmanager
