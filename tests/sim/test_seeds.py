@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim import world
 
-SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "300"))
+SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "150"))
 #: Rough worlds among them.
 ROUGH_SEEDS = SEEDS // 5
 #: Worlds whose jobs print while they run; each second one is rough.
