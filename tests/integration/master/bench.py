@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -37,6 +38,7 @@ from catena.transport.messages import (
     JobReturned,
 )
 from tests.support.engines import chains_of
+from tests.support.waiting import PATIENCE_SECONDS, run_ready_tasks, until
 
 T = TypeVar("T")
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -63,7 +65,17 @@ class Bench(Master):
         """Wait until everything that was posted is committed and told."""
         for _ in range(4):
             await self.store.write(lambda conn: None)
-            await asyncio.sleep(0)
+            await run_ready_tasks(1)
+
+    async def until(self, happened: Callable[[], Any], what: str = "a state of the master") -> Any:
+        """Return the first true value of *happened*, which may be a coroutine function."""
+
+        async def settled() -> Any:
+            await self.settle()
+            found = happened()
+            return await found if inspect.isawaitable(found) else found
+
+        return await until(settled, what)
 
     async def accept(self, name: str, machine: str = "") -> Script:
         pair = generate()
@@ -130,6 +142,14 @@ class Script:
         self.boot = "boot1"
         self.inbox: list[Envelope] = []
         self.link = bench.wire.link(pair.public)
+        self._arrived = asyncio.Event()
+        arrive = self.link.arrive
+
+        def arrived(socket: str, frame: bytes) -> None:
+            arrive(socket, frame)
+            self._arrived.set()
+
+        self.link.arrive = arrived  # type: ignore[method-assign]
 
     def pump(self) -> None:
         """Read what the master sent; pings are answered."""
@@ -165,6 +185,19 @@ class Script:
     def got(self, kind: type[T]) -> list[T]:
         self.pump()
         return [e.message for e in self.inbox if isinstance(e.message, kind)]
+
+    async def until(self, happened: Callable[[], T]) -> T:
+        """Return the first true value of *happened*; look again when a message has arrived."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not (found := happened()):
+                self._arrived.clear()
+                await self._arrived.wait()
+        return found
+
+    async def receives(self, kind: type[T], count: int = 1) -> list[T]:
+        """Wait until the master has sent *count* messages of *kind*; return all of them."""
+        await self.until(lambda: len(self.got(kind)) >= count)
+        return self.got(kind)
 
     def orders(self) -> list[JobSpec]:
         return [order.spec for order in self.got(JobOrder)]

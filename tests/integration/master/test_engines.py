@@ -63,9 +63,11 @@ async def boots(master: Bench, script: Script, boot: str) -> None:
     await script.reconnect()
     *_, start = await master.events(f"salt/minion/{script.name}/start")
     assert start.data["boot_id"] == boot
-    async with asyncio.timeout(SECONDS):
-        while await master.bus.cursor(CURSOR) < start.seq:
-            await asyncio.sleep(0.01)
+
+    async def taken() -> bool:
+        return await master.bus.cursor(CURSOR) >= start.seq
+
+    await master.until(taken)
 
 
 async def state(master: Bench, run: int) -> tuple[str, str]:

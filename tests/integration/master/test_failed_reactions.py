@@ -23,6 +23,7 @@ from catena.master.store.tables import REACTIONS
 from catena.reactors import retries
 from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.retries import Failed
+from catena.transport.messages import JobOrder
 from tests.integration.master.bench import Bench, a_master
 
 DATA: dict[Any, Any] = {"id": "web1", "raw": b"\xff\0", 7: [None, 1.5]}
@@ -124,11 +125,13 @@ async def test_reaction_that_met_a_fault_of_the_program_makes_its_job_later(
 
         monkeypatch.setattr(master.jobs, "new_jid", faulty)
         await master.bus.fire("app/go", {})
-        while not web1.orders():
-            await asyncio.sleep(0.01)
+        await web1.receives(JobOrder)
         assert [spec.fun for spec in web1.orders()] == ["test.ping"]
         # The row is dropped a moment after the reaction has left the list of waiting ones.
         left = sa.select(REACTIONS.c.id)
-        while await master.store.read(lambda conn: conn.execute(left).first()):
-            await asyncio.sleep(0.01)
+
+        async def dropped() -> bool:
+            return await master.store.read(lambda conn: conn.execute(left).first()) is None
+
+        await master.until(dropped)
         assert master.reactor.retries.waiting() == []

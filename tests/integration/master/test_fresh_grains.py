@@ -13,6 +13,7 @@ from catena.core.errors import TryLaterError
 from catena.master.minions import facts
 from catena.transport.messages import GrainsUpdate, Hello, PillarReply, PillarRequest, Refused
 from tests.integration.master.bench import Bench, Script, a_master
+from tests.support.waiting import run_ready_tasks
 
 TIMES = 40
 
@@ -21,13 +22,6 @@ def write_pillar(master: Bench) -> None:
     root = Path(master.settings.pillar_roots["base"][0])
     (root / "top.sls").write_text("base:\n  '*':\n    - role\n")
     (root / "role.sls").write_text("role: {{ grains.get('role', 'none') }}\n")
-
-
-async def replies(script: Script, count: int) -> list[PillarReply]:
-    async with asyncio.timeout(60):
-        while len(found := script.got(PillarReply)) < count:
-            await asyncio.sleep(0.01)
-    return found
 
 
 class SlowDisk:
@@ -63,8 +57,8 @@ async def test_pillar_is_compiled_from_the_grains_that_came_before_it() -> None:
         for number in range(TIMES):
             assert web1.link.send("control", GrainsUpdate({"role": f"r{number}"}))
             assert web1.link.send("control", PillarRequest())
-            await replies(web1, number + 1)
-        found = [reply.pillar["role"] for reply in await replies(web1, TIMES)]
+            await web1.receives(PillarReply, number + 1)
+        found = [reply.pillar["role"] for reply in await web1.receives(PillarReply, TIMES)]
         assert found == [f"r{number}" for number in range(TIMES)]
 
 
@@ -78,9 +72,9 @@ async def test_pillar_is_compiled_from_the_grains_of_the_first_hello(role: str) 
         greeting = hello(web1, role="first")
         assert web1.link.send("control", type(greeting)(**{**vars(greeting), "role": role}))
         assert web1.link.send("control", PillarRequest())
-        await asyncio.sleep(0)
+        await run_ready_tasks(1)
         await disk.go_on()
-        (reply,) = await replies(web1, 1)
+        (reply,) = await web1.receives(PillarReply)
         assert (reply.pillar, reply.errors) == ({"role": "first"}, ())
 
 
@@ -97,7 +91,7 @@ async def test_targets_and_lists_wait_for_grains_that_have_come() -> None:
             asyncio.ensure_future(master.targets.resolve("role:web", "pillar")),
             asyncio.ensure_future(master.minions.show("web1")),
         ]
-        await asyncio.sleep(0)
+        await run_ready_tasks(1)
         await disk.go_on()
         by_grain, by_pillar, shown = await asyncio.gather(*asked)
         assert (by_grain, by_pillar) == (("web1",), ("web1",))
@@ -114,7 +108,7 @@ async def test_pillar_is_refused_when_the_grains_are_not_stored_in_time(
         disk = SlowDisk(master)
         assert web1.link.send("control", GrainsUpdate({"role": "web"}))
         assert web1.link.send("control", PillarRequest())
-        (reply,) = await replies(web1, 1)
+        (reply,) = await web1.receives(PillarReply)
         assert reply.pillar == {}
         assert "grains that web1 reported are not stored" in reply.errors[0]
         with pytest.raises(TryLaterError, match="not stored"):
@@ -143,7 +137,7 @@ async def test_nothing_is_waited_for_when_all_facts_are_stored() -> None:
     known.coming("web1", held)
     await known.settled("db1")
     held.set_result(None)
-    await asyncio.sleep(0)
+    await run_ready_tasks(1)
     await known.settled("web1")
     await known.settled()
     assert known.changes("web1") == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 import yaml
@@ -68,22 +71,32 @@ class Daemon:
             "master",
         ]
         self.log = (self.folder / "log").open("ab")
-        traced = {**os.environ, "PYTHONFAULTHANDLER": "1"}
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=traced)
-        client = MasterClient(self.socket, 10.0)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < end and self.process.poll() is None:
+        notified = self.folder / "notify"
+        more = {"PYTHONFAULTHANDLER": "1", "NOTIFY_SOCKET": str(notified)}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            ready.bind(str(notified))
+            self.process = subprocess.Popen(
+                command, stdout=self.log, stderr=self.log, env={**os.environ, **more}
+            )
+            end = os.pidfd_open(self.process.pid)
+            select.select([ready.fileno(), end], [], [], PATIENCE_SECONDS)
+            os.close(end)
+            notified.unlink()
             try:
-                client.request(keys.LIST, KeyList())
-                return client
-            except CatenaError:
-                time.sleep(0.05)  # the process has no other way to say that it listens
+                assert ready.recv(100, socket.MSG_DONTWAIT) == b"READY=1"
+            except BlockingIOError:
+                self._fail()
+        return MasterClient(self.socket, 10.0)
+
+    def _fail(self) -> NoReturn:
+        """Fail with the log of a process that ended or did not become ready in time."""
+        assert self.process is not None
         code = self.process.poll()
         if code is None:
-            # It then says where it stands.
+            # It then writes the stack of each thread to its log.
             self.end(signal.SIGABRT)
-        said = (self.folder / "log").read_text()
-        raise AssertionError(f"exit {code} after {said or 'no word'}")
+        log = (self.folder / "log").read_text()
+        raise AssertionError(f"exit {code}, not ready; its log: {log or 'empty'}")
 
     def end(self, number: int) -> int:
         assert self.process is not None

@@ -24,6 +24,7 @@ from catena.transport.messages import (
     Welcome,
 )
 from tests.integration.master.bench import Bench, Script, a_master
+from tests.support.waiting import until
 
 
 async def row(master: Bench, name: str) -> MinionLine:
@@ -183,8 +184,7 @@ async def test_a_new_session_takes_over_when_the_old_one_is_silent(
         again = twin_of(web1)
         again.boot = "boot2"
         await again.hello()  # web1 was cut off from power and answers nothing
-        while not again.got(Welcome):
-            await asyncio.sleep(0.01)
+        await again.receives(Welcome)
         assert (await row(master, "web1")).boot_id == "boot2"
         assert await master.events("salt/minion/web1/conflict") == []
 
@@ -205,8 +205,7 @@ async def test_claim_is_answered_busy_when_the_store_is_closed_meanwhile(
         await twin.hello()
         with monkeypatch.context() as patch:
             patch.setattr(master.store, "post", closed)
-            while not errors and not twin.got(Refused):
-                await asyncio.sleep(0.01)
+            await until(lambda: bool(errors) or bool(twin.got(Refused)))
         assert [refused.code for refused in twin.got(Refused)] == ["busy"] and not errors
 
 

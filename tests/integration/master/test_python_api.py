@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import itertools
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from catena.client import connect, connect_async, socket_path
 from catena.client.replies.jobs import JobNewItem
 from catena.client.requests import events, jobs, keys
 from catena.core.errors import NotFoundError, UnreachableError
+from catena.transport.messages import JobOrder
 from tests.integration.master.bench import Bench, Script, a_master
 
 PAGE = Path(__file__).parents[3] / "docs/howto/ask-from-python.md"
@@ -28,20 +30,16 @@ def socket_of(master: Bench) -> Path:
 
 async def answer_all(script: Script) -> None:
     """Answer every order of a minion until the test is over."""
-    answered = 0
-    while True:
-        orders = script.orders()
-        for order in orders[answered:]:
-            await script.answer(order.jid)
-        answered = len(orders)
-        await asyncio.sleep(0.01)
+    for answered in itertools.count():
+        await script.receives(JobOrder, answered + 1)
+        await script.answer(script.orders()[answered].jid)
 
 
 def printed(code: str) -> str:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         exec(compile(code, str(PAGE), "exec"), {"__name__": "example"})
-    return said.getvalue()
+    return output.getvalue()
 
 
 async def test_examples_of_the_page_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,9 +104,9 @@ async def test_async_stream_left_early_ends_at_the_master() -> None:
         items = client.follow(events.WATCH, events.EventWatch("app/*", 0), PATIENCE_SECONDS)
         assert (await anext(items)).tag == "app/x"
         await items.aclose()
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while any("_handle" in repr(task.get_coro()) for task in asyncio.all_tasks()):
-                await asyncio.sleep(0.01)
+        serving = [task for task in asyncio.all_tasks() if "_handle" in repr(task.get_coro())]
+        _, running = await asyncio.wait(serving, timeout=PATIENCE_SECONDS)
+        assert not running
 
 
 async def test_async_client_raises_what_the_master_names() -> None:

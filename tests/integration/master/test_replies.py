@@ -27,6 +27,7 @@ from catena.core.digest import sha256
 from catena.core.records import encode, plain
 from catena.master.requests.rights import ADMINISTRATOR, Caller
 from catena.master.requests.verb import Aside, End
+from catena.transport.messages import JobOrder
 from tests.integration.master.bench import Bench, Script, a_master, a_return
 from tests.json_schema import faults
 
@@ -70,13 +71,6 @@ class Asker:
         self.items.add(str(data.get("type", "")))
 
 
-async def ordered(script: Script, count: int) -> Any:
-    async with asyncio.timeout(20):
-        while len(found := script.orders()) < count:
-            await asyncio.sleep(0.01)
-    return found[-1]
-
-
 def cmd(text: str) -> chains.ChainAction:
     return chains.ChainAction("cmd", {"cmd": text})
 
@@ -107,7 +101,7 @@ async def ask_of_a_failed_chain(asker: Asker, web1: Script) -> None:
     made = await ask(chains.APPLY, chains.ChainDocument("fails", (entry,)))
     before = len(web1.orders())
     await ask(chains.SCHEDULE, chains.ChainSchedule("fails"))
-    order = await ordered(web1, before + 1)
+    order = (await web1.receives(JobOrder, before + 1))[-1].spec
     watching = asyncio.create_task(ask(chains.WATCH, ref))
     number = (await ask(chains.SHOW, ref))["minions"][0]["actions"][0]["action_id"]
     name = f"mgr_actionchain_{made['id']}_action_{number}_chunk_1"
@@ -131,7 +125,7 @@ async def ask_of_jobs(asker: Asker, web1: Script) -> None:
     ask = asker.ask
     before = len(web1.orders())
     following = asyncio.create_task(ask(jobs.RUN, jobs.RunJob("web1", "test.ping", follow=True)))
-    order = await ordered(web1, before + 1)
+    order = (await web1.receives(JobOrder, before + 1))[-1].spec
     await web1.receive(order.jid)
     await web1.step(order.jid)
     await web1.answer(order.jid)

@@ -35,16 +35,13 @@ from catena.transport.messages import (
     ReturnStored,
 )
 from catena.transport.return_parts import split_return
-from tests.integration.master.bench import a_master, a_return
+from tests.integration.master.bench import Script, T, a_master, a_return
 from tests.support.postgres_server import postgres_server
 
 
-async def heard(script: Any, kind: type) -> Any:
-    """Wait for an answer that is made in a thread or process of the master."""
-    async with asyncio.timeout(20):
-        while not (found := script.got(kind)):
-            await asyncio.sleep(0.01)
-    return found[-1]
+async def last(script: Script, kind: type[T]) -> T:
+    """Wait for an answer that is made in a thread or process of the master; return the newest."""
+    return (await script.receives(kind))[-1]
 
 
 async def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None:
@@ -54,7 +51,7 @@ async def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None
         ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 1_500_000, 1.0, 1.0)
         for part in split_return(ret):
             await web1.say(part, "bulk")
-        assert await heard(web1, ReturnStored) == ReturnStored(done.jid)
+        assert await last(web1, ReturnStored) == ReturnStored(done.jid)
         shown = await master.views.show(done.jid)
         ret_shown = shown.minions["web1"].ret
         assert ret_shown is not None and len(ret_shown.value) == 1_500_000
@@ -69,7 +66,7 @@ async def test_return_over_the_limit_is_refused_with_a_reason() -> None:
         done = await master.submit()
         ret = JobReturn(done.jid, "test.ping", (), True, 0, "x" * 2_500_000, 1.0, 1.0)
         await web1.say(split_return(ret)[0], "bulk")
-        assert "more than 1048576 bytes" in (await heard(web1, Failure)).message
+        assert "more than 1048576 bytes" in (await last(web1, Failure)).message
 
 
 async def test_a_minion_reads_the_file_list_and_a_file() -> None:
@@ -77,11 +74,11 @@ async def test_a_minion_reads_the_file_list_and_a_file() -> None:
         Path(master.settings.file_roots["base"][0], "a.sls").write_text("x: {test.nop: []}\n")
         (web1,) = await master.connect("web1")
         await web1.say(ManifestRequest("base"), "bulk")
-        listed: ManifestReply = await heard(web1, ManifestReply)
+        listed: ManifestReply = await last(web1, ManifestReply)
         await web1.say(ChunkRequest("base", "", listed.sha256, 0), "bulk")
-        assert b"a.sls" in zlib.decompress((await heard(web1, ChunkReply)).data)
+        assert b"a.sls" in zlib.decompress((await last(web1, ChunkReply)).data)
         await web1.say(ChunkRequest("base", "../../etc/passwd", "a" * 64, 0), "bulk")
-        await heard(web1, Failure)
+        await last(web1, Failure)
 
 
 async def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
@@ -92,7 +89,7 @@ async def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
         (root / "db.sls").write_text("role: db\nsecret: hidden\n")
         (web1,) = await master.connect("web1")
         await web1.say(PillarRequest())
-        reply: PillarReply = await heard(web1, PillarReply)
+        reply: PillarReply = await last(web1, PillarReply)
         assert (reply.pillar, reply.errors) == ({"role": "web on Debian"}, ())
         found = await master.targets.resolve("role:web*", "pillar")
         assert found == ("web1",)
@@ -152,11 +149,13 @@ async def test_pillar_target_matches_all_minions_of_a_large_fleet(
 async def test_housekeeping_outlives_a_file_that_vanishes_under_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    swept = 0
+    loop, twice, swept = asyncio.get_running_loop(), asyncio.Event(), 0
 
     def sweep(blobs: Blobs) -> None:
         nonlocal swept
         swept += 1
+        if swept == 2:
+            loop.call_soon_threadsafe(twice.set)
         raise FileNotFoundError("partial")
 
     monkeypatch.setattr(Blobs, "sweep", sweep)
@@ -164,8 +163,8 @@ async def test_housekeeping_outlives_a_file_that_vanishes_under_it(
     monkeypatch.setattr(daemon, "PRUNE_SECONDS", 0.0)
 
     async with a_master(), asyncio.timeout(10):
-        while swept < 2:
-            await asyncio.sleep(0.01)
+        await twice.wait()
+    assert swept >= 2
 
 
 @pytest.fixture(scope="module")
@@ -201,9 +200,7 @@ async def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None
         document = ChainDocument("patch", (action,))
         chain = (await master.chains.service.apply(document, "anna")).id
         await master.chains.service.schedule(ChainSchedule("patch"), "anna")
-        async with asyncio.timeout(10):
-            while not (found := [o for o in web1.orders() if o.payload]):
-                await asyncio.sleep(0.01)
+        found = await web1.until(lambda: [order for order in web1.orders() if order.payload])
         view = await master.chains.service.show(ChainRef("patch"), "anna")
         number = view.minions[0].actions[0].action_id
         ident = f"mgr_actionchain_{chain}_action_{number}_chunk_1"

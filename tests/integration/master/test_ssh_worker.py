@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -119,13 +119,6 @@ async def masters(
         yield found
 
 
-async def until(what: Callable[[], Any], master: Bench) -> None:
-    async with asyncio.timeout(SECONDS):
-        while not what():
-            await master.settle()
-            await asyncio.sleep(0.01)
-
-
 async def chain(master: Bench, label: str, *kinds: str) -> int:
     """Schedule a chain of actions on web1."""
     service = master.chains.service
@@ -154,10 +147,10 @@ async def test_a_job_is_sent_received_and_done_like_a_minions(
     async with masters(monkeypatch, {"web1": host}) as master:
         done = await master.submit(tgt="web1", tgt_type="list")
         assert done.missing == ()
-        await until(lambda: host.ran, master)
+        await master.until(lambda: host.ran)
         assert (await master.states(done.jid))["web1"] == "received"
         host.ends.set()
-        await until(lambda: not master.ssh.visiting(), master)
+        await master.until(lambda: not master.ssh.visiting())
         assert (await master.states(done.jid))["web1"] == "done"
         assert [one.jid for one in host.ran] == [done.jid]
 
@@ -170,7 +163,7 @@ async def test_output_of_a_running_job_is_stored_once_and_shown_live(
     host = Host(prints=[*parts, senseless, *parts])
     async with masters(monkeypatch, {"web1": host}, job_output_kib=3) as master:
         done = await master.submit(tgt="web1", tgt_type="list", fun="cmd.run")
-        await until(lambda: host.ran, master)
+        await master.until(lambda: host.ran)
         assert [order.output_bytes for order in host.visits] == [3072]
         seen = [item async for item in take(master.views.follow(done.jid), "output", 2)]
         assert [(i.minion, i.stream, i.text, i.missed) for i in seen] == [
@@ -178,7 +171,7 @@ async def test_output_of_a_running_job_is_stored_once_and_shown_live(
             ("web1", "stderr", "two\n", 5),
         ]
         host.ends.set()
-        await until(lambda: not master.ssh.visiting(), master)
+        await master.until(lambda: not master.ssh.visiting())
         assert (await master.states(done.jid))["web1"] == "done"
         kept = await master.store.read(lambda conn: output.parts(conn, done.jid))
         assert [part.text for _, part in kept] == ["one\n", "two\n"]
@@ -199,10 +192,10 @@ async def test_cancellation_is_sent_to_the_host(monkeypatch: pytest.MonkeyPatch)
     host = Host()
     async with masters(monkeypatch, {"web1": host}) as master:
         done = await master.submit(tgt="web1")
-        await until(lambda: host.ran, master)
+        await master.until(lambda: host.ran)
         assert await master.jobs.cancel(done.jid, reason="enough") == {"web1": "stopping"}
-        await until(lambda: host.cancelled == ["enough"], master)
-        await until(lambda: not master.ssh.visiting(), master)
+        await master.until(lambda: host.cancelled == ["enough"])
+        await master.until(lambda: not master.ssh.visiting())
         assert (await master.states(done.jid))["web1"] == "cancelled"
 
 
@@ -213,10 +206,10 @@ async def test_a_host_that_is_never_reached_is_given_up_when_the_time_is_over(
     async with masters(monkeypatch, {"web1": host}) as master:
         host.ends.set()
         await master.submit(tgt="web1")
-        await until(lambda: host.ran and not master.ssh.visiting(), master)
+        await master.until(lambda: host.ran and not master.ssh.visiting())
         host.trouble = m.Troubled("away", "connect: refused")
         await chain(master, "night", "cmd")
-        await until(lambda: len(host.visits) > 1 and not master.ssh.visiting(), master)
+        await master.until(lambda: len(host.visits) > 1 and not master.ssh.visiting())
         assert "not reached since" in await note(master, "night")
         master.hand.advance(DAY + 10)
         await master.ssh.tick()
@@ -233,22 +226,22 @@ async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_conti
     async with masters(monkeypatch, {"web1": host}) as master:
         host.ends.set()
         await master.submit(tgt="web1")
-        await until(lambda: host.ran and not master.ssh.visiting(), master)
+        await master.until(lambda: host.ran and not master.ssh.visiting())
         host.trouble = m.Troubled("away", "connect: refused")
         await chain(master, "night", "cmd")
-        await until(lambda: len(host.visits) > 1 and not master.ssh.visiting(), master)
+        await master.until(lambda: len(host.visits) > 1 and not master.ssh.visiting())
         await master.chains.service.pause(ChainPause("night"), "joe")
         host.trouble = None
         master.hand.advance(60)
         await master.ssh.tick()
-        await until(lambda: len(host.visits) > 2 and not master.ssh.visiting(), master)
+        await master.until(lambda: len(host.visits) > 2 and not master.ssh.visiting())
         assert len(host.ran) == 1
         assert "its chain is paused" in await note(master, "night")
         master.hand.advance(DAY + 10)
         await master.ssh.tick()
         assert len(host.visits) == 3
         await master.chains.service.go_on(ChainPause("night"), "joe")
-        await until(lambda: len(host.ran) == 2, master)
+        await master.until(lambda: len(host.ran) == 2)
 
 
 async def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
@@ -257,12 +250,12 @@ async def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
     host = Host()
     async with masters(monkeypatch, {"web1": host}) as master:
         chain_id = await chain(master, "night", "cmd", "reboot", "cmd")
-        await until(lambda: host.ran, master)
+        await master.until(lambda: host.ran)
         host.machine_id, host.pending = "m2", {"actionchain_id": chain_id}
         await master.ssh.close()
         master.hand.advance(LEASE_SECONDS)
         await master.ssh.tick()
-        await until(lambda: len(host.visits) > 2 and not master.ssh.visiting(), master)
+        await master.until(lambda: len(host.visits) > 2 and not master.ssh.visiting())
         said = await note(master, "night")
         assert "waits for a person" in said and "m2" in said
         assert len(host.ran) == 1
@@ -276,7 +269,7 @@ async def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
     host = Host()
     async with masters(monkeypatch, {"web1": host}) as master:
         first = await master.submit(tgt="web1")
-        await until(lambda: host.ran, master)
+        await master.until(lambda: host.ran)
         await master.ssh.tick()
         (agent,) = await master.connect("web1")
         second = await master.submit(tgt="web1")
@@ -285,10 +278,10 @@ async def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
         assert (await master.states(first.jid))["web1"] == "received"
         assert not agent.orders()
         host.ends.set()
-        await until(lambda: not master.ssh.visiting(), master)
+        await master.until(lambda: not master.ssh.visiting())
         await master.ssh.tick()
         await master.jobs.resend()
-        await until(agent.orders, master)
+        await master.until(agent.orders)
         assert [order.jid for order in agent.orders()] == [second.jid]
         assert (await master.states(first.jid))["web1"] == "done"
         assert len(host.ran) == 1
@@ -302,7 +295,7 @@ async def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
     async with masters(monkeypatch, {"web1": host}, database=url) as one:
         async with masters(monkeypatch, {"web1": host}, database=url) as two:
             done = await one.submit(tgt="web1")
-            await until(lambda: host.ran, one)
+            await one.until(lambda: host.ran)
             # Both look at the same store: either may have been there first.
             other = two if one.ssh.visiting() else one
             for _ in range(3):
@@ -311,9 +304,9 @@ async def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
             # The first one is gone without a word: its claim runs out.
             other.hand.advance(LEASE_SECONDS + 1)
             await other.ssh.tick()
-            await until(lambda: len(host.visits) == 2, other)
+            await other.until(lambda: len(host.visits) == 2)
             host.ends.set()
-            await until(lambda: not other.ssh.visiting(), other)
+            await other.until(lambda: not other.ssh.visiting())
             assert (await other.states(done.jid))["web1"] == "done"
 
 
@@ -330,21 +323,23 @@ async def test_visit_ends_without_a_trace_when_its_lease_was_lost(
     async with masters(monkeypatch, {"web1": host}, database=url) as one:
         async with masters(monkeypatch, {"web1": host}, database=url) as two:
             await one.submit(tgt="web1")
-            await until(lambda: host.ran, one)
+            await one.until(lambda: host.ran)
             first, second = (one, two) if one.ssh.visiting() else (two, one)
             second.hand.advance(LEASE_SECONDS + 1)
             await second.ssh.tick()
-            await until(lambda: len(host.visits) == 2, second)
+            await second.until(lambda: len(host.visits) == 2)
             # The first master is late with its renewal.
             first.hand.advance(LEASE_EVERY + 1)
-            await until(lambda: not first.ssh.visiting(), first)
+            await first.until(lambda: not first.ssh.visiting())
             assert second.ssh.visiting() == ["web1"]
             assert await _state(second) == "visited"
             host.ends.set()
             # The end of a visit is stored after the visit has left the worker's list.
-            async with asyncio.timeout(SECONDS):
-                while await _state(second) != "resting":
-                    await asyncio.sleep(0.01)
+
+            async def rests() -> bool:
+                return await _state(second) == "resting"
+
+            await second.until(rests)
 
 
 async def test_host_whose_visit_has_no_lease_is_visited_again(
@@ -355,5 +350,5 @@ async def test_host_whose_visit_has_no_lease_is_visited_again(
         row = {"id": "web1", "state": "visited", "since": 0.0}
         await master.store.write(lambda conn: conn.execute(sa.insert(SSH_HOSTS).values(row)))
         await master.ssh.tick()
-        await until(lambda: host.visits and not master.ssh.visiting(), master)
+        await master.until(lambda: host.visits and not master.ssh.visiting())
         assert await _state(master) == "resting"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import shutil
@@ -12,7 +11,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -137,18 +136,6 @@ class Upgraded(Bench):
         await self.settle()
         view: dict[str, Any] = encode(await self.chains.service.show(ChainRef(str(chain)), USER))
         return view
-
-    async def until(self, what: Callable[[], Any]) -> None:
-        """Wait until *what* holds; the master's parts run by themselves."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while True:
-                found = what()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return
-                await self.settle()
-                await asyncio.sleep(0.01)
 
     async def ends_as(self, chain: str, state: str) -> dict[str, Any]:
         """Wait until a chain has *state*; return it."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -48,9 +46,9 @@ from catena.transport.messages import (
 )
 from catena.transport.peers import Endpoints, KeyTable, Peer
 from catena.transport.return_parts import join_return
+from tests.support.waiting import until
 
 T = TypeVar("T", bound=Any)
-_SECONDS = 60.0
 
 
 @dataclass
@@ -92,11 +90,7 @@ class MasterDouble:
 
     async def restart(self) -> None:
         """Come back on the same ports with the same key."""
-        for _ in range(100):
-            if await self._serve():
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError("the ports did not come free")
+        await until(self._serve, "free ports")
 
     def on_message(self, peer: Peer, envelope: Envelope) -> None:
         message = envelope.message
@@ -158,13 +152,6 @@ class MasterDouble:
         self.order(jid, fun, *args, **fields)
         await until(lambda: jid in self.returns, f"the return of {fun}")
         return self.returns[jid]
-
-
-async def until(happened: Callable[[], Any], what: str, seconds: float = _SECONDS) -> None:
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, f"{what} did not come"
-        await asyncio.sleep(0.01)
 
 
 @dataclass

@@ -14,7 +14,8 @@ from catena.core.job import (
 )
 from catena.core.payloads import of_chain
 from catena.transport.messages import Hello, JobReceived
-from tests.integration.minion.harness import Agent, MasterDouble, Pair, until
+from tests.integration.minion.harness import Agent, MasterDouble, Pair
+from tests.support.waiting import until
 
 START, RESUME, OTHER, LATER = (f"2026010100000000000{n}" for n in (1, 2, 3, 4))
 NAME = "mgr_actionchain_{chain}_action_{action}_chunk_{chunk}"

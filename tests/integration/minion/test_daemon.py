@@ -3,7 +3,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from catena.transport.messages import Hello, JobReceived
-from tests.integration.minion.harness import a_pair, until
+from tests.integration.minion.harness import a_pair
+from tests.support.waiting import until
 
 JID = "20260101000000000001"
 

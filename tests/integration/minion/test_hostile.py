@@ -13,7 +13,8 @@ from catena.transport import wire
 from catena.transport.framing import frame
 from catena.transport.local import LocalClient
 from catena.transport.messages import ClientRequest, EventFired, JobOrder, JobReturned
-from tests.integration.minion.harness import Agent, Pair, until
+from tests.integration.minion.harness import Agent, Pair
+from tests.support.waiting import until
 
 FIRST = "20260101000000000001"
 

@@ -14,7 +14,8 @@ from catena.transport.messages import (
     JobReceived,
     JobRejected,
 )
-from tests.integration.minion.harness import MasterDouble, Pair, until
+from tests.integration.minion.harness import MasterDouble, Pair
+from tests.support.waiting import until
 
 FIRST, SECOND, THIRD = (f"2026010100000000000{n}" for n in (1, 2, 3))
 

@@ -13,7 +13,8 @@ import pytest
 
 from catena.minion.start.interpreter import python_argv
 from catena.transport.messages import Hello
-from tests.integration.minion.harness import Pair, until
+from tests.integration.minion.harness import Pair
+from tests.support.waiting import until, wait_until
 
 #: The promise is 18 MB (design §1); a test machine that runs little else shares less.
 IDLE_MB = 20.0
@@ -90,11 +91,8 @@ def test_settings_of_salt_that_mean_nothing_are_listed_once(short: Path) -> None
     argv = python_argv("catena.minion.launch", str(short))
     process = subprocess.Popen(argv, stderr=subprocess.PIPE)
     try:
-        end = time.monotonic() + 60
-        while not (short / "state" / "minion" / "run" / "minion.sock").exists():
-            if time.monotonic() > end or process.poll() is not None:
-                break
-            time.sleep(0.01)
+        socket = short / "state" / "minion" / "run" / "minion.sock"
+        wait_until(lambda: socket.exists() or process.poll() is not None, "the agent's socket")
     finally:
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from catena.transport.messages import Hello, JobOutput, OutputStored, Welcome
-from tests.integration.minion.harness import Agent, MasterDouble, a_pair, until
+from tests.integration.minion.harness import Agent, MasterDouble, a_pair
+from tests.support.waiting import until
 
 JID = "20260101000000000001"
 #: Prints a line, waits for a file, prints the next one.

@@ -12,7 +12,8 @@ from catena.core.job import JobReturn
 from catena.minion.jobs import processes
 from catena.minion.jobs.record import JobProcess
 from catena.transport.messages import Hello, JobCancel
-from tests.integration.minion.harness import MasterDouble, Pair, until
+from tests.integration.minion.harness import MasterDouble, Pair
+from tests.support.waiting import until
 
 
 def jid(number: int) -> str:

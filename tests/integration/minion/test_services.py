@@ -15,7 +15,8 @@ from catena.transport.messages import (
     PillarRequest,
     Refused,
 )
-from tests.integration.minion.harness import Pair, until
+from tests.integration.minion.harness import Pair
+from tests.support.waiting import until
 
 FIRST, SECOND = "20260101000000000001", "20260101000000000002"
 CALL = "import sys; from catena.cli.main import main; sys.exit(main())"

@@ -9,7 +9,8 @@ import catena
 from catena.runtime import agent_versions
 from catena.runtime.agent_versions import UpgradeState
 from catena.transport.messages import Hello
-from tests.integration.minion.harness import Agent, Pair, until
+from tests.integration.minion.harness import Agent, Pair
+from tests.support.waiting import until
 
 FIRST, SECOND, THIRD = (f"2026010100000000000{n}" for n in (1, 2, 3))
 

@@ -27,8 +27,8 @@ from catena.runtime.push.runs import RunFolder
 from catena.ssh.connect.errors import ChannelLostError
 from catena.ssh.push.bundle import Bundle, bundle
 from catena.ssh.push.program import Part, Program
-from tests.integration.pushed.test_program import gone
 from tests.support.pushed import RUN, Bench, begin, finished, job, low, steps_until
+from tests.support.waiting import process_ends
 
 #: Visits that a push may need when one process is killed once.
 VISITS = 4
@@ -148,7 +148,7 @@ def kill(bench: Bench, *names: str) -> None:
         process = RunFolder(bench.room / "runs" / RUN).process(name)
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
-        assert gone(process.pid)
+        assert process_ends(process.pid)
 
 
 def reported(result: p.RunResult) -> list[tuple[str, bool, str]]:
@@ -205,7 +205,7 @@ def test_a_run_without_its_runner_can_be_cancelled(bench: Bench, tmp_path: Path)
         pid, _ = waiting(program, tmp_path)
         kill(bench, "runner")
         assert program.cancel(RUN, "enough").phase is p.RunPhase.done
-        assert gone(pid)
+        assert process_ends(pid)
         assert "cancelled: enough" in str(finished(program).ret.value)
 
 
@@ -215,7 +215,7 @@ def test_a_run_without_its_runner_keeps_its_deadline(bench: Bench, tmp_path: Pat
         kill(bench, "runner")
         os.utime(bench.room / "runs" / RUN / "runner", (1, 1))
         assert "not done after" in str(finished(program).ret.value)
-        assert gone(pid)
+        assert process_ends(pid)
 
 
 def test_a_reboot_that_a_run_asked_for_waits_until_its_return_was_collected(
@@ -251,7 +251,7 @@ def test_a_killed_worker_takes_its_commands_with_it(bench: Bench, tmp_path: Path
         result = finished(program)
     assert (result.ret.success, result.interrupted) == (False, True)
     assert reported(result) == KILLED_IN_SECOND
-    assert gone(pid)
+    assert process_ends(pid)
 
 
 def test_killed_run_is_reported_from_its_journal(bench: Bench, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from catena.runtime.push import protocol as p
 from catena.runtime.push.protocol import ProgramError, Trouble
 from catena.ssh.push.program import Part
 from tests.support.pushed import RUN, Bench, begin, finished, job, low, steps_until
+from tests.support.waiting import process_ends
 
 MODULE = b"""
 def where():
@@ -133,22 +133,8 @@ def test_a_call_that_takes_too_long_is_killed_with_what_it_started(
         with pytest.raises(ProgramError) as caught:
             program.call(p.Call("cmd.run", (command,), {"python_shell": True}, 1.0))
         assert caught.value.trouble is Trouble.deadline
-        assert gone(int(pids.read_text()))
+        assert process_ends(int(pids.read_text()))
         assert program.call(p.Call("test.ping")).value is True
-
-
-def gone(pid: int, seconds: float = 60.0) -> bool:
-    """Return whether a process is gone, or goes soon."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.01)
-    return False
 
 
 def test_a_call_ends_with_the_channel(bench: Bench, tmp_path: Path) -> None:
@@ -162,7 +148,7 @@ def test_a_call_ends_with_the_channel(bench: Bench, tmp_path: Path) -> None:
     pipes.send(framer.encode(message), 0.0)
     pid = int(pids.read_text())
     pipes.close()
-    assert gone(pid)
+    assert process_ends(pid)
 
 
 def test_parts_come_whole_or_not_at_all(bench: Bench) -> None:
@@ -383,7 +369,7 @@ def test_a_run_can_be_cancelled_with_all_that_it_started(bench: Bench, tmp_path:
             program.wipe()
         assert program.cancel(RUN, "changed my mind").phase is p.RunPhase.done
         result = finished(program)
-    assert gone(pid)
+    assert process_ends(pid)
     rows = list(result.ret.value.values())
     assert [row["result"] for row in rows] == [True, False]
     assert "cancelled: changed my mind" in rows[1]["comment"]

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from catena.core.types import StateResult
 from catena.modules.service.sysv import SysV
 from catena.states import INDEX as STATES
 from tests.support.debian_roots import Root, overlay, require
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.container,
@@ -80,8 +80,8 @@ def init_of(nspawn: subprocess.Popen[bytes]) -> int:
 
 def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
     """Return the pid of the container's init, once systemd there answers."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
+
+    def booted() -> int | None:
         if nspawn.poll() is not None:
             require(f"systemd-nspawn can't boot here: {log.read_text()}")
         with contextlib.suppress(OSError, IndexError):
@@ -93,8 +93,9 @@ def leader_of(nspawn: subprocess.Popen[bytes], log: Path) -> int:
             )  # fmt: skip
             if ready.stdout.strip() in ("running", "degraded"):
                 return pid
-        time.sleep(0.05)
-    raise AssertionError("the container did not boot")
+        return None
+
+    return int(wait_until(booted, "the boot of the container", 240))
 
 
 @contextlib.contextmanager

@@ -9,17 +9,8 @@ import pytest
 
 from catena.core.context import Context, RebootRequest
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.modules.shared.command import tree
 from catena.states import cmd
-
-
-def gone(pid: int) -> bool:
-    limit = time.monotonic() + 60
-    while time.monotonic() < limit:
-        if pid not in tree.members(pid):
-            return True
-        time.sleep(0.01)
-    return False
+from tests.support.waiting import process_ends
 
 
 def test_a_command_tells_its_code_and_both_streams(context: Context) -> None:
@@ -40,7 +31,7 @@ def test_the_deadline_ends_the_whole_tree(context: Context, tmp_path: Path) -> N
     assert time.monotonic() - begun < 50
     assert ran["retcode"] == 1
     assert ran["stdout"].splitlines() == ["started", f"{script} : Timed out after 2 seconds"]
-    assert gone(int(pid_file.read_text()))
+    assert process_ends(int(pid_file.read_text()))
 
 
 def test_output_has_a_limit(context: Context) -> None:

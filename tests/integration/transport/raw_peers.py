@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -79,13 +77,6 @@ class Narrow:
         while data := await reader.read(65536):
             writer.write(data)
         writer.close()
-
-
-async def until(happened: Callable[[], Any], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, "it did not happen"
-        await asyncio.sleep(0.01)
 
 
 async def answer(sock: zmq.Socket[bytes], name: str = "control") -> Any:

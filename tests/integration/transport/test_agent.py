@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +37,7 @@ from catena.transport.messages import (
 )
 from catena.transport.peers import Endpoints
 from tests.integration.transport.harness import FAST, a_master, a_minion, hello
+from tests.support.waiting import until
 
 
 async def test_a_new_minion_trusts_on_first_use_waits_and_gets_in(pki: Path) -> None:
@@ -298,18 +298,14 @@ async def test_a_message_that_the_master_would_refuse_is_refused_here(pki: Path)
 
 
 async def test_a_last_word_arrives_before_the_link_closes(pki: Path) -> None:
-    async with asyncio.timeout(10):
-        async with a_master() as master:
-            TrustStore(pki).keep(master.keys.public)
-            async with a_minion(master, pki) as minion:
-                master.table.accept(minion.keys.public)
-                await minion.until(lambda: minion.link.connected)
-                minion.link.send("control", Goodbye("going down"))
-            while not master.got(Goodbye):
-                await asyncio.sleep(0.01)
-            assert master.got(Goodbye)[0][1] == Goodbye("going down")
-            while not master.gone:
-                await asyncio.sleep(0.01)
+    async with a_master() as master:
+        TrustStore(pki).keep(master.keys.public)
+        async with a_minion(master, pki) as minion:
+            master.table.accept(minion.keys.public)
+            await minion.until(lambda: minion.link.connected)
+            minion.link.send("control", Goodbye("going down"))
+        await until(lambda: master.got(Goodbye) and master.gone, "the minion's Goodbye and end")
+        assert [goodbye for _, goodbye in master.got(Goodbye)] == [Goodbye("going down")]
 
 
 async def test_a_bad_frame_of_the_master_is_noted_and_dropped(pki: Path) -> None:

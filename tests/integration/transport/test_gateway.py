@@ -27,7 +27,8 @@ from catena.transport.messages import (
 from catena.transport.peers import Endpoints, KeyTable, Peer
 from catena.transport.selftest import SelfTestError, reachable, refuses_strangers
 from tests.integration.transport.harness import LOOPBACK, Master, a_master, hello
-from tests.integration.transport.raw_peers import Client, Narrow, Network, answer, silence, until
+from tests.integration.transport.raw_peers import Client, Narrow, Network, answer, silence
+from tests.support.waiting import run_ready_tasks, until
 
 
 async def test_a_ping_is_answered_and_handed_over(network: Network) -> None:
@@ -351,7 +352,7 @@ async def test_messages_that_are_still_worked_on_count_against_the_sender(
         neighbour.send(large)
         await until(lambda: len(work) == 2)
         work[0].set_result(None)
-        await asyncio.sleep(0)
+        await run_ready_tasks(1)
         sock.send(large)
         await until(lambda: len(work) == 3)
 
@@ -370,7 +371,7 @@ async def test_send_says_no_to_a_minion_that_does_not_read_or_is_gone(network: N
         while master.gateway.send(peer, message):
             sent += 1
             assert sent < 500
-            await asyncio.sleep(0)
+            await run_ready_tasks(1)
         assert master.gateway.counters()["bulk"]["full"] == 1
         sock.close(linger=0)
         await until(lambda: peer in master.gone)

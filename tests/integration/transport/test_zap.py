@@ -17,7 +17,8 @@ from catena.transport.messages import Ping, Pong
 from catena.transport.peers import KeyTable
 from catena.transport.zap import ZapThread
 from tests.integration.transport.harness import a_master
-from tests.integration.transport.raw_peers import Client, Network, answer, until
+from tests.integration.transport.raw_peers import Client, Network, answer
+from tests.support.waiting import until
 
 QUIET_MS = 10
 

@@ -17,6 +17,7 @@ from catena.reactors.early import EarlyRenderings
 from catena.reactors.engine import OWN_TAGS, USER, Reactor
 from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.rules import Rule
+from tests.support.waiting import run_ready_tasks
 from tests.unit.reactors.kept import KeptInMemory
 
 
@@ -70,11 +71,6 @@ class Recorder:
         self.done.append(f"perform {reaction.id}")
 
 
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
 def event(number: int, tag: str = "go/x", source: str = "", **data: Any) -> Event:
     return Event(0, tag, {"n": number, **data}, f"at{number}", source)
 
@@ -88,7 +84,7 @@ async def playing() -> AsyncIterator[tuple[Reactor, Bus, Recorder]]:
     bus, recorder = Bus(), Recorder()
     engine = Reactor([Rule("*", ("f.sls",))], bus, recorder, recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
-    await settle()
+    await run_ready_tasks()
     try:
         yield engine, bus, recorder
     finally:
@@ -100,10 +96,10 @@ async def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is
     async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1), stored)
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == ["render 1 at1"]
         bus.come(event(1), stored)
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == ["render 1 at1", "perform go/x 1"]
 
 
@@ -113,7 +109,7 @@ async def test_another_event_is_rendered_for_itself() -> None:
         engine.expect(event(1), stored)
         bus.come(event(2))
         bus.come(event(1), stored)
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == [
             "render 1 at1", "render 2 at2", "perform go/x 2", "perform go/x 1",
         ]  # fmt: skip
@@ -123,11 +119,11 @@ async def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
     async with playing() as (engine, bus, recorder):
         recorder.held = asyncio.Event()
         bus.come(event(1, source="web1"))
-        await settle()
+        await run_ready_tasks()
         engine.expect(event(2, source="web1"), being_stored())
         engine.expect(event(3, source="web2"), being_stored())
         engine.expect(event(4, source="web2"), being_stored())
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == ["render 1 at1", "render 3 at3"]
 
 
@@ -135,7 +131,7 @@ async def test_what_the_reactor_causes_is_not_expected() -> None:
     async with playing() as (engine, _bus, recorder):
         engine.expect(event(1, tag=f"{OWN_TAGS}failed"), being_stored())
         engine.expect(event(2, user=USER), being_stored())
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == []
 
 
@@ -149,7 +145,7 @@ async def test_a_rendering_for_which_there_was_no_time_is_done_again(
         stored = being_stored()
         engine.expect(event(1), stored)
         bus.come(event(1), stored)
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == [*["render 1 at1"] * 3, "perform go/x 1"]
 
 
@@ -160,10 +156,10 @@ async def test_an_event_that_was_not_stored_is_forgotten() -> None:
         engine.expect(event(2, source="web1"), left)
         refused.set_exception(TryLaterError("the disk is full"))
         left.cancel()
-        await settle()
+        await run_ready_tasks()
         engine.expect(event(3), being_stored())
         engine.expect(event(4, source="web1"), being_stored())
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == [f"render {number} at{number}" for number in (1, 2, 3, 4)]
 
 
@@ -172,10 +168,10 @@ async def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane()
         stored = being_stored()
         engine.expect(event(1, value=float("nan")), stored)
         bus.come(event(1, value=float("nan")), stored)
-        await settle()
+        await run_ready_tasks()
         assert recorder.done == ["render 1 at1", "render 1 at1", "perform go/x 1"]
         engine.expect(event(2), being_stored())
-        await settle()
+        await run_ready_tasks()
         assert recorder.done[3:] == ["render 2 at2"]
 
 
@@ -187,7 +183,7 @@ async def test_one_whose_event_is_past_leaves_its_lane() -> None:
     assert early.take("", Event(6, "go/x", {"n": 1}, "at1"), "f.sls") is None
     assert early.take("", Event(8, "go/x", {"n": 8}, "at8"), "f.sls") is None
     early.begin("web1", event(2), "f.sls", being_stored())
-    await settle()
+    await run_ready_tasks()
     assert recorder.done == ["render 1 at1", "render 2 at2"]
 
 
@@ -199,7 +195,7 @@ async def test_no_more_are_begun_than_the_limit() -> None:
     for number in range(3):
         early.begin(number, event(number), "f.sls", stored[number])
         stored[number].set_result(come[number])
-    await settle()
+    await run_ready_tasks()
     assert len(recorder.done) == 2
     assert early.take(2, come[2], "f.sls") is None
     taken = early.take(0, come[0], "f.sls")
@@ -216,7 +212,7 @@ async def test_event_of_a_repeated_request_leaves_room_for_others() -> None:
     repeated = being_stored()
     early.begin("a", event(1), "f.sls", repeated)
     repeated.set_result(event(1))
-    await settle()
+    await run_ready_tasks()
     early.begin("b", event(2), "f.sls", being_stored())
-    await settle()
+    await run_ready_tasks()
     assert recorder.done == ["render 1 at1", "render 2 at2"]

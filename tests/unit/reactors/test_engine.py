@@ -11,6 +11,7 @@ from catena.core.events import Event, Stretch, any_tag
 from catena.reactors.engine import LANES, TRIES, Reactor
 from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.rules import Rule
+from tests.support.waiting import run_ready_tasks
 from tests.unit.reactors.kept import KeptInMemory
 
 
@@ -71,18 +72,13 @@ class Recorder:
         self.keys.append(key)
 
 
-async def settle() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
 async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -> Reactor:
     engine = Reactor([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
-    await settle()
+    await run_ready_tasks()
     if meanwhile:
         meanwhile()
-        await settle()
+        await run_ready_tasks()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     return engine
@@ -100,11 +96,11 @@ async def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
     rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
     engine = Reactor(rules, bus, EchoRenderer(), recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
-    await settle()
+    await run_ready_tasks()
     assert recorder.done == ["go/start"]
     assert engine.status().position == 0
     held.set()
-    await settle()
+    await run_ready_tasks()
     # By people's own rule it was behind the other one of its minion.
     assert recorder.done.count("go/start") == 2
     assert recorder.done.index("go/0") < len(recorder.done) - 1
@@ -247,7 +243,7 @@ async def test_a_file_over_which_a_worker_died_is_rendered_again(
 
     task = asyncio.create_task(engine.run())
     for _ in range(5):
-        await settle()
+        await run_ready_tasks()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert recorder.done == ([] if missing else ["go/1"])
@@ -265,9 +261,9 @@ async def test_the_position_is_saved_again_after_a_time_when_it_could_not(
 
     engine = Reactor([], bus, EchoRenderer(), Recorder(), KeptInMemory())
     task = asyncio.create_task(engine.run())
-    await settle()
+    await run_ready_tasks()
     bus.down = False
-    await settle()
+    await run_ready_tasks()
     saved.append(bus.saved)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -282,7 +278,7 @@ async def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> 
     engine = Reactor([Rule("go/*", ("f.sls",))], bus, EchoRenderer(), recorder, KeptInMemory())
     for _ in range(2):
         task = asyncio.create_task(engine.run())
-        await settle()
+        await run_ready_tasks()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         recorder.hold["go/1"].set()

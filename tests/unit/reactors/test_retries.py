@@ -18,8 +18,9 @@ from catena.reactors.engine import Reactor
 from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.retries import FILES, Failed, Retries, pause
 from catena.reactors.rules import Rule
+from tests.support.waiting import run_ready_tasks, until
 from tests.unit.reactors.kept import KeptInMemory
-from tests.unit.reactors.test_engine import EchoRenderer, Recorder, TableBus, settle
+from tests.unit.reactors.test_engine import EchoRenderer, Recorder, TableBus
 
 RULES = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
 
@@ -61,13 +62,11 @@ def a_failed(file: str = "f.sls", row: int = 0, source: str = "", **more: Any) -
     return Failed(event, file, Reaction("x", ReactionKind.runner, "x.y"), "broken", 0.0, **more)
 
 
-async def run(engine: Reactor, until: Callable[[], bool], rounds: int = 200) -> None:
+async def run(engine: Reactor, ready: Callable[[], bool]) -> None:
+    """Run *engine* until the condition is true."""
     task = asyncio.create_task(engine.run())
-    for _ in range(rounds):
-        await asyncio.sleep(0.001)
-        if until():
-            break
-    await settle()
+    await until(ready)
+    await run_ready_tasks()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -196,7 +195,7 @@ async def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.Mon
         await retries.load(lambda failed: failed)
         assert retries.is_full()
         retries.hurry(2)
-        await settle()
+        await run_ready_tasks()
         assert not retries.is_full()
 
 
@@ -229,7 +228,7 @@ async def test_file_that_hangs_delays_no_other() -> None:
         for row in range(FILES + 2):
             await retries.add(a_failed("hangs", row))
         await retries.add(a_failed("fine", 100))
-        await settle()
+        await run_ready_tasks()
         assert (done, never, len(kept.rows)) == (["fine"], 1, FILES + 2)
 
 
@@ -249,10 +248,10 @@ async def test_discarded_reaction_is_tried_no_more(monkeypatch: pytest.MonkeyPat
         with pytest.raises(NotFoundError, match="no reaction 9 waits"):
             retries.hurry(9)
         assert retries.hurry(3) == 1
-        await settle()
+        await run_ready_tasks()
         assert (tried, list(kept.rows)) == ([3], [1])
         assert retries.hurry() == 1
-        await settle()
+        await run_ready_tasks()
         assert (tried, kept.rows) == ([3, 1], {})
 
 
@@ -271,7 +270,7 @@ async def test_reaction_that_was_hurried_often_is_tried_once_and_planned_once(
         for _ in range(3):
             for _ in range(10):
                 retries.hurry()
-            await settle()
+            await run_ready_tasks()
         assert tried == [1, 2, 3]
         assert [failed.attempts for failed in retries.waiting()] == [4]
 
@@ -290,11 +289,11 @@ async def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
         async def drop(self, row: int) -> None:
             await super().drop(row)
             go_on.set()
-            await settle()
+            await run_ready_tasks()
 
         async def keep(self, failed: Failed) -> Failed:
             if go_on.is_set():
-                await settle()
+                await run_ready_tasks()
             return await super().keep(failed)
 
     kept = Slow()
@@ -302,10 +301,10 @@ async def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
     task = asyncio.create_task(retries.run())
     await retries.add(a_failed())
     retries.hurry()
-    await settle()
+    await run_ready_tasks()
     await retries.discard(1)
-    await settle()
-    await settle()
+    await run_ready_tasks()
+    await run_ready_tasks()
     assert (retries.waiting(), kept.rows) == ([], {})
     task.cancel()
 

@@ -22,6 +22,7 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.store.execution_tables import HISTORY
 from catena.master.store.tables import DELIVERIES, EVENTS
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
+from tests.support.waiting import until
 
 START, RESUME = "mgractionchains.start", "mgractionchains.resume"
 CMD = ("cmd", {"cmd": "true"})
@@ -518,8 +519,7 @@ async def test_watching_shows_what_its_jobs_print_and_nothing_of_other_jobs(
     stream = bench.chains.service.watch(ChainRef("patch"), "x")
     await anext(stream)
     following = asyncio.ensure_future(anext(stream))
-    while not bench.parts.watchers.are_there:
-        await asyncio.sleep(0)
+    await until(lambda: bench.parts.watchers.are_there)
     observer, minion = bench.chains.results, bench.minions[0]
 
     def printed(conn: sa.Connection) -> None:

@@ -17,6 +17,7 @@ from catena.master.chains import rendering
 from catena.master.chains.rendering import ATTEMPTS, ChunkRenderer
 from catena.master.workers.pool import WorkerDiedError, Workers
 from tests.integration.master.chains.bench import Bench, a_bench
+from tests.support.waiting import until
 
 CMD = ("cmd", {"cmd": "true"})
 REBOOT: tuple[str, dict[str, Any]] = ("reboot", {})
@@ -61,8 +62,7 @@ async def test_chain_is_dispatched_though_a_worker_is_killed_while_it_renders(
         (stopped,) = workers._idle
         os.kill(stopped.process.pid, signal.SIGSTOP)
         beginning = asyncio.create_task(bench.begin("patch", CMD, REBOOT, CMD))
-        while workers._idle and not beginning.done():
-            await asyncio.sleep(0.01)
+        await until(lambda: not workers._idle or beginning.done())
         os.kill(stopped.process.pid, signal.SIGKILL)
         await beginning
         assert (await bench.show("patch"))["state"] == "dispatched"

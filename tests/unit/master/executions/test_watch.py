@@ -11,6 +11,7 @@ from catena.client.replies.jobs import JobOutputItem
 from catena.core.events import Event
 from catena.master.executions.watch import UNREAD_ITEMS, OutputWatchers, WatchedRun, watch
 from catena.master.store.database import StoreUnavailableError
+from tests.support.waiting import until
 
 
 class Bus:
@@ -125,8 +126,7 @@ async def test_output_is_yielded_while_the_run_continues() -> None:
     items = watch(bus, Toy("works", "done").find, watchers)
     assert told([await anext(items)]) == ["works"]
     following = asyncio.ensure_future(anext(items))
-    while not watchers.are_there:
-        await asyncio.sleep(0)
+    await until(lambda: watchers.are_there)
     watchers.publish("toys/2/*", part("of another run"))
     watchers.publish("toys/1/*", part("line"))
     assert told([await following]) == ["line"]
@@ -140,8 +140,7 @@ async def test_slow_watcher_loses_output_and_no_event() -> None:
     items = watch(bus, Toy("works", "done").find, watchers)
     await anext(items)
     following = asyncio.ensure_future(anext(items))
-    while not watchers.are_there:
-        await asyncio.sleep(0)
+    await until(lambda: watchers.are_there)
     for number in range(2 * UNREAD_ITEMS):
         watchers.publish("toys/1/*", part(str(number)))
     bus.goes_on.set()
@@ -164,8 +163,7 @@ async def test_closed_watch_leaves_nothing_behind() -> None:
     items = watch(bus, Toy("works").find, watchers)
     await anext(items)
     following = asyncio.ensure_future(anext(items))
-    while not watchers.are_there:
-        await asyncio.sleep(0)
+    await until(lambda: watchers.are_there)
     watchers.publish("toys/1/*", part("line"))
     await following
     await items.aclose()  # type: ignore[attr-defined]  # an async generator

@@ -32,6 +32,7 @@ from catena.master.store.database import (
 )
 from catena.master.store.execution_tables import RUNS
 from catena.master.store.fast.log_room import CHECKPOINT_PAGES
+from tests.support.waiting import run_ready_tasks, until
 
 FACTS = tables.FACTS
 VERSIONS = Path(schema.__file__).parent / "migrations" / "versions"
@@ -343,7 +344,7 @@ async def test_follower_receives_its_events_at_once_and_the_table_position_soon(
     await bus.open()
     follower = bus.follow(("app/1",))
     word = asyncio.ensure_future(anext(follower))
-    await asyncio.sleep(0)
+    await run_ready_tasks(1)
     first = await bus.fire("app/0", {})
     assert not word.done()
     passed = await word
@@ -366,7 +367,7 @@ async def test_reading_a_followers_position_does_not_wait(
         await bus.open()
         follower = bus.follow(("app/1",))
         word = asyncio.ensure_future(anext(follower))
-        await asyncio.sleep(0)
+        await run_ready_tasks(1)
         passed = await bus.fire("app/0", {})
         assert not word.done()
         await bus.tell_followers()
@@ -400,9 +401,11 @@ async def test_follower_continues_after_pruned_events(store: Store) -> None:
 
     store.read = counted  # type: ignore[method-assign,assignment]
     follower = asyncio.ensure_future(anext(bus.subscribe("*", 0)))
-    while not reads:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0.2)
+    await until(lambda: reads)
+    # A follower that reads without pause would read between these.
+    for _ in range(20):
+        await read(lambda conn: conn.execute(sa.text("SELECT 1")))
+        await run_ready_tasks()
     fired = await bus.fire("app/b", {})
     assert await follower == fired
     assert reads == 1

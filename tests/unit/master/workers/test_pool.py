@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from catena.master.gate.pillars import PillarService
 from catena.master.minions.facts import Facts
 from catena.master.workers.pool import TaskFailedError, WorkerDiedError, Workers
 from catena.transport.messages import PillarRequest
+from tests.support.waiting import until
 
 
 async def only_its_id(minion: str) -> dict[str, str]:
@@ -171,7 +171,6 @@ async def test_idle_worker_ends_and_the_next_task_gets_a_new_one(
         await workers.call("call", ping)
         (first,) = workers._all
         await first.wait()
-        while workers._all:
-            await asyncio.sleep(0)
+        await until(lambda: not workers._all)
         found = await workers.call("call", ping)
     assert found is True

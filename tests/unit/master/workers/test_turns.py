@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from catena.master.workers.turns import Turns
+from tests.support.waiting import run_ready_tasks
 
 Story = Callable[["Desk"], Awaitable[None]]
 
@@ -27,8 +28,7 @@ class Desk:
             await self._over.get()
 
     async def settle(self) -> None:
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await run_ready_tasks(5)
 
     async def end(self, count: int = 1) -> None:
         for _ in range(count):
@@ -83,7 +83,7 @@ async def test_slot_granted_to_a_just_cancelled_waiter_goes_to_the_next() -> Non
     await desk.settle()
     first.cancel()
     # In one round of the loop: the first gives its turn back, the second has it and is gone.
-    await asyncio.sleep(0)
+    await run_ready_tasks(1)
     second.cancel()
     await desk.settle()
     assert desk.had == ["a", "c"]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ from catena.core.clock import SystemClock
 from catena.minion.jobs.follow_up import Afterwards
 from catena.minion.log import Log
 from catena.minion.notify import Notifier
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -27,11 +27,9 @@ def reboot(witness: Path, **more: object) -> dict[str, object]:
     return {"kind": "reboot", "command": ["python3", "-c", code], "boot_id": "boot-1", **more}
 
 
-def happened(witness: Path, times: int) -> None:
-    end = time.monotonic() + 60
-    while not witness.exists() or len(witness.read_text()) < times:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+def wait_for_reboots(witness: Path, times: int) -> None:
+    wait_until(lambda: witness.exists() and len(witness.read_text()) >= times, "the reboot")
+    assert witness.read_text() == "x" * times
 
 
 Host = tuple[Afterwards, Path, list[str], Path]
@@ -44,7 +42,7 @@ def test_a_reboot_waits_for_the_stored_return(host: Host) -> None:
     assert not witness.exists() and after.next_due() == 5.0
     after.stored("j", 4.0)
     after.service(4.0)
-    happened(witness, 1)
+    wait_for_reboots(witness, 1)
 
 
 def test_reboot_delay_counts_from_the_stored_return(host: Host) -> None:
@@ -78,10 +76,10 @@ def test_missing_reboot_is_requested_once_more_and_then_reported_as_an_error(hos
     after, witness, _, log = host
     after.promise("j", reboot(witness), 0.0, 0.0)
     after.service(0.0)
-    happened(witness, 1)
+    wait_for_reboots(witness, 1)
     after.service(59.0)
     after.service(60.0)
-    happened(witness, 2)
+    wait_for_reboots(witness, 2)
     after.service(120.0)
     assert after.next_due() is None and "did not reboot" in log.read_text()
     assert len(witness.read_text()) == 2

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 from catena.minion.jobs import processes
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.worker import scope
+from tests.support.waiting import process_ends
 
 BOOT = "boot-1"
 
-#: Forks children of its own session that ignore TERM, then says so and sleeps.
+#: Forks children with sessions of their own that ignore TERM, write their pids and sleep.
 TREE = """
 import ctypes, os, signal, sys, time
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
@@ -26,22 +26,20 @@ for deep in range(3):
         os.setsid()
         if os.fork(): os._exit(0)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        open(sys.argv[1], "a").write(f"{os.getpid()}\\n")
+        os.write(int(sys.argv[1]), b"%d\\n" % os.getpid())
         time.sleep(60)
 time.sleep(60)
 """
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Callable[[], tuple[subprocess.Popen[bytes], list[int]]]:
+def tree() -> Callable[[], tuple[subprocess.Popen[bytes], list[int]]]:
     def make() -> tuple[subprocess.Popen[bytes], list[int]]:
-        said = tmp_path / "pids"
-        process = subprocess.Popen([sys.executable, "-c", TREE, str(said)])
-        end = time.monotonic() + 60
-        while not said.exists() or len(said.read_text().split()) < 3:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        return process, [int(pid) for pid in said.read_text().split()]
+        pids, end = os.pipe()
+        process = subprocess.Popen([sys.executable, "-c", TREE, str(end)], pass_fds=[end])
+        os.close(end)
+        with os.fdopen(pids) as lines:
+            return process, [int(lines.readline()) for _ in range(3)]
 
     return make
 
@@ -92,10 +90,7 @@ def test_killed_process_tree_includes_processes_that_left_its_session(
     assert set(below) <= processes.descendants(top.pid)
     assert processes.kill_tree(ref, BOOT)
     top.wait(60)
-    end = time.monotonic() + 60
-    while any(processes.start_ticks(pid) for pid in below):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    assert all(process_ends(pid) for pid in below)
 
 
 def test_a_name_with_parentheses_does_not_confuse_the_reader(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from catena.core.errors import UsageError
 from catena.master.store.fast.pending import Pending
+from tests.support.waiting import run_ready_tasks
 
 
 def test_callbacks_run_in_order_and_at_once_when_added_late(
@@ -31,7 +32,7 @@ def test_callbacks_run_in_order_and_at_once_when_added_late(
 async def test_pending_result_can_be_awaited_before_and_after_its_end() -> None:
     good, bad = Pending(), Pending()
     both = asyncio.ensure_future(_gather(good, bad))
-    await asyncio.sleep(0)
+    await run_ready_tasks(1)
     good.set_result(7)
     bad.set_exception(UsageError("no"))
     found = await both
