@@ -208,7 +208,9 @@ _simple("release", chains.RELEASE, "Release a chain that waits for the clock.", 
 _simple("delete", chains.DELETE, "Delete a chain that is not running.", "deleted")
 
 
-def _pausing(name: str, ask: Ask[ChainPause, Any, Any], text: str, say: str) -> None:
+def _pausing(
+    name: str, ask: Ask[ChainPause, Any, Any], text: str, say: str, more: str = ""
+) -> None:
     """Add a command that names a chain and some of its minions."""
 
     @chain.command(name, help=text)
@@ -218,14 +220,16 @@ def _pausing(name: str, ask: Ask[ChainPause, Any, Any], text: str, say: str) -> 
     def command(ctx: click.Context, label: str, minions: Tuple[str, ...]) -> None:
         line = connect(ctx).request(ask, ChainPause(label, minions))
         where = f" on {', '.join(minions)}" if minions else ""
-        print(f"{named(line, label)}: {say}{where}")
+        print(f"{named(line, label)}: {say}{where}{more}")
 
 
 _pausing(
     "pause",
     chains.PAUSE,
-    "Send nothing further of a chain until it is continued; what was sent runs on.",
+    "Send no further chunk of a chain until it is continued. A minion gets a chunk as one job: it "
+    "completes all actions of the chunk that it has.",
     "paused",
+    "; a minion completes the chunk that it has",
 )
 _pausing("continue", chains.CONTINUE, "Let a paused chain go on.", "continued")
 

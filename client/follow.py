@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Set
 
 #: Delivery states after which a minion sends nothing more.
 ENDED = frozenset({"done", "expired", "cancelled", "lost", "rejected"})
-#: Delivery state of a job that is not sent until a person continues the work it belongs to.
+#: Delivery state of a job that is not sent until the work it belongs to may go on.
 PAUSED = "paused"
 #: Delivery states in which the minion does not have the job yet.
 UNREACHED = frozenset({"new", "held", "queued", "paused", "sent"})

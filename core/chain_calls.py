@@ -17,6 +17,9 @@ CLEAN = f"{MODULE}.clean"
 #: Returns the content of the resume file.
 GET_PENDING = f"{MODULE}.get_pending_resume"
 
+#: Text of the error with which `clean` fails while a job runs a chain.
+BUSY = "a chain is running on this host"
+
 #: Functions whose jobs run the actions of a chain.
 RUN_ACTIONS = frozenset({START, RESUME})
 

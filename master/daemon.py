@@ -249,7 +249,7 @@ class Master:
             returns=Returns(returns),
             fire=HostEvents(self.store, self.bus),
             outputs=self._outputs(NoLink()),
-            looks=Looks(self.bus, self.clocks.read, again),
+            looks=Looks(self.bus, self.clocks.read, again, self.engines),
             clocks=self.clocks.read,
             steady=self.steady.now,
             overlay=self.engines.overlay,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from catena.core import failpoints
+from catena.core.chain_calls import BUSY
 from catena.core.clock import Clock
 from catena.core.context import Distant, FileClient, FileEntry
 from catena.core.digest import hex_of
@@ -221,7 +222,7 @@ class ChainStore:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
-                raise TryLaterError("a chain is running on this host") from None
+                raise TryLaterError(BUSY) from None
             yield
         finally:
             os.close(handle)

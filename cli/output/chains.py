@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ChainEventItem,
         ChainLine,
         ChainView,
+        CleanWaitView,
         PauseView,
     )
 
@@ -26,6 +27,9 @@ _LINES_SHOWN = 5
 
 #: Events of a chain that do not change its state but are shown to those who watch it.
 _PAUSING = ("paused", "continued")
+
+#: Event of a chain whose start is held back on a minion, or sent later -> text.
+_HOLDING = {"held_back": "held back", "handed_over": "sent"}
 
 #: State of a host reached by SSH -> text.
 _OVER_SSH = {
@@ -41,7 +45,7 @@ def listing(rows: List[ChainLine]) -> str:
     shown: List[Dict[str, Any]] = [
         {
             **vars(row),
-            "state": row.state + _paused(row.paused),
+            "state": row.state + _paused(row.paused) + _behind(row.cleans),
             "due": clock(row.due, True),
             "executions": ", ".join(f"{n} {word}" for word, n in row.counts.items()),
         }
@@ -61,6 +65,14 @@ def _paused(pauses: Sequence[PauseView]) -> str:
     return f", paused on {printable(where[0])}" + (
         f" and {len(where) - 1} more" * (len(where) > 1)
     )
+
+
+def _behind(cleans: Sequence[CleanWaitView]) -> str:
+    """Return where a chain waits for the clean-up of another, as an appendix to its state."""
+    if not cleans:
+        return ""
+    more = f" and {len(cleans) - 1} more" * (len(cleans) > 1)
+    return f", waits for a clean-up on {printable(cleans[0].minion)}{more}"
 
 
 def named(line: Any, ref: str) -> str:
@@ -83,7 +95,7 @@ def chain_text(view: ChainView, colour: bool, full: bool = False) -> str:
 def _chain(view: ChainView, colour: bool, full: bool) -> Iterator[str]:
     state = paint(view.state, _CHAIN_HUES.get(view.state, "yellow"), colour)
     reason = f" ({printable(view.reason)})" if view.reason else ""
-    paused = _paused(view.paused)
+    paused = _paused(view.paused) + _behind(view.cleans)
     yield f"Chain {view.id} {printable(view.label)}: {state}{paused}{reason}"
     facts = [f"by {view.user}", f"due {clock(view.due, True)}"]
     if view.ended:
@@ -149,6 +161,11 @@ def event_lines(view: ChainView, item: ChainEventItem, colour: bool) -> Iterator
         return
     if "action" not in data:
         # Tags below catena/chain/<id>/<state> are about chunk files and not shown.
+        if data.get("event") in _HOLDING and item.tag.count("/") == 3:
+            title = f"chain {data['chain']} {printable(data['label'])}"
+            what = f"{_HOLDING[data['event']]} {printable(data['reason'])}"
+            yield paint(f"{at}  {title}: {what}", "bold", colour)
+            return
         if data.get("event") in _PAUSING and item.tag.count("/") == 3:
             where = f" {printable(data['reason'])}" if data.get("reason") else ""
             title = f"chain {data['chain']} {printable(data['label'])}"

@@ -60,6 +60,19 @@ class PauseView:
 
 
 @dataclass(frozen=True)
+class CleanWaitView:
+    """The start of a chain on a minion that can't remove an ended chain; it waits for that."""
+
+    minion: str
+    #: The ended chain.
+    chain: int
+    #: Why the minion can't remove it.
+    reason: str
+    #: When the start is sent all the same, seconds since the epoch.
+    until: float
+
+
+@dataclass(frozen=True)
 class ChainView:
     """A chain with all its details."""
 
@@ -81,6 +94,7 @@ class ChainView:
     minions: tuple[MinionView, ...]
     history: tuple[Dict[str, Any], ...]
     paused: tuple[PauseView, ...] = ()
+    cleans: tuple[CleanWaitView, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +114,7 @@ class ChainLine:
     counts: Dict[str, int]
     archived: bool
     paused: tuple[PauseView, ...] = ()
+    cleans: tuple[CleanWaitView, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,12 @@ class MasterSettings:
         low=1,
         high=1440,
     )
+    chain_clean_wait_minutes: int = option(
+        60,
+        "Minutes for which the start of a chain waits where a minion can't remove an ended chain.",
+        low=0,
+        high=1440,
+    )
     agent_packages: List[str] = option(
         ["catena", "catena-minion"], "Packages whose upgrade ends a chunk."
     )

@@ -52,11 +52,22 @@ class JobService(Protocol):
     ) -> dict[str, str]:
         """Cancel a job on all its minions, or on some."""
 
-    def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
-        """Pause a delivery in the running transaction, unless its minion has the job."""
+    def order_time(self) -> float:
+        """Return the time by which orders grow old, seconds since the epoch."""
 
-    def continue_in(self, conn: sa.Connection, jid: str, minion: str) -> None:
-        """Hand a paused job to its minion once the running transaction is durable."""
+    def by_wall_clock(self, at: float) -> float:
+        """Return a moment of `order_time` by the wall clock, for people."""
+
+    def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+        """Hold a delivery back in the running transaction, unless its minion has the job."""
+
+    def continue_in(
+        self, conn: sa.Connection, jid: str, minion: str, *, prolong: bool = True
+    ) -> None:
+        """Hand a paused job to its minion once the running transaction is durable.
+
+        *prolong*: it may be delivered for as long as a new job from now on.
+        """
 
 
 class Resolver(Protocol):
@@ -102,6 +113,8 @@ class ChainRules:
     silent_seconds: float = 3600
     #: A run that its minion says it does not know is lost after this long.
     disowned_seconds: float = 120
+    #: How long a start waits where its minion can't forget an ended run; 0: it does not wait.
+    clean_wait_seconds: float = 3600
     #: "dispatch", "done", "forever": when a chain leaves the list.
     retention: str = "done"
     archive_seconds: float = 7 * 24 * 3600
@@ -113,6 +126,10 @@ class ChainRules:
             due=DueRules(settings.chain_late_hours * 3600, settings.clock_agreement_minutes * 60),
             agent_packages=tuple(settings.agent_packages),
             boundary_seconds=settings.chain_boundary_minutes * 60,
+            # A start that waited may still be delivered late.
+            clean_wait_seconds=min(
+                settings.chain_clean_wait_minutes * 60, settings.chain_late_hours * 1800
+            ),
             retention=settings.chain_retention,
             archive_seconds=settings.chain_archive_hours * 3600,
         )

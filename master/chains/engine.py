@@ -16,7 +16,7 @@ from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import SHIPPED
 from catena.master.chains.findings import check
 from catena.master.chains.handlers import ChainHandlers
-from catena.master.chains.pauses import ChainHolds
+from catena.master.chains.holds import ChainHolds
 from catena.master.chains.results import ChainResults
 from catena.master.chains.retention import RETENTION
 from catena.master.chains.scheduler import Scheduler
@@ -49,7 +49,7 @@ class Chains(Engine[EngineParts]):
         self.service = ChainService(parts)
         self.scheduler = Scheduler(parts)
         self.results = ChainResults(parts.clocks, parts.wake.set, parts.watchers)
-        self._holds = ChainHolds()
+        self._holds = ChainHolds.of(parts)
         self._parts = parts
 
     @classmethod
@@ -99,7 +99,7 @@ class Chains(Engine[EngineParts]):
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
-        """Return those of *minions* on which the chain of a job is paused, with the reasons."""
+        """Return those of *minions* that must not get a job of a chain now, with the reasons."""
         return self._holds.paused(conn, spec, minions)
 
     def concerned(self, conn: sa.Connection, starts: Sequence[AgentStart]) -> list[AgentStart]:

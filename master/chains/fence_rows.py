@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,8 @@ from catena.master.chains.fence_rules import Fence
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import MinionEvent, MinionState
 from catena.master.chains.model import ChainMinion
+from catena.master.chains.returned import error_text
+from catena.master.chains.returned import refused as is_refusal
 from catena.master.executions.ledger import besides_state
 from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
 from catena.master.store.execution_tables import RUNS
@@ -24,6 +26,8 @@ from catena.transport.messages.session import NAMED_RUNS
 _WHY_LIMIT = 2000
 _STILL_THERE = "the minion reported that it forgot the run, and still has its resume file"
 _OWED = LIVE & (CHAIN_MINIONS.c.state == MinionState.fenced.value)
+#: The minion has answered that it can't forget the run.
+_REFUSED = CHAIN_MINIONS.c.fence_at > 0
 _FENCED = rows.MINION_ROWS.where(_OWED)
 _OF_MINION = _FENCED.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
 
@@ -55,12 +59,37 @@ def owed(conn: sa.Connection) -> dict[str, list[Fence]]:
     """Return what minions have to forget and have not, by minion."""
     found: defaultdict[str, list[Fence]] = defaultdict(list)
     for row in conn.execute(_FENCES):
-        # What runs over SSH came from this master.
-        named = row.over_ssh or row.wire >= NAMED_RUNS
-        run = RunRef(row.chain_id, row.epoch)
-        fence = Fence(run, row.minion, row.fence_jid, row.fence_tries, named, bool(row.replaced))
-        found[row.minion].append(fence)
+        found[row.minion].append(_fence(row))
     return dict(found)
+
+
+def any_refused() -> sa.Select[Any]:
+    """Return the query that finds a row if any minion has refused to forget a run."""
+    return sa.select(sa.literal(1)).where(_OWED, _REFUSED).select_from(CHAIN_MINIONS)
+
+
+def refused(conn: sa.Connection, minions: Collection[str]) -> dict[str, list[Fence]]:
+    """Return the fences of those of *minions* that have refused one; (): of all such minions."""
+    found: defaultdict[str, list[Fence]] = defaultdict(list)
+    for row in conn.execute(_FENCES.where(_REFUSED)):
+        if not minions or row.minion in minions:
+            found[row.minion].append(_fence(row))
+    return dict(found)
+
+
+def _fence(row: sa.Row[Any]) -> Fence:
+    return Fence(
+        RunRef(row.chain_id, row.epoch),
+        row.minion,
+        row.fence_jid,
+        row.fence_tries,
+        # What runs over SSH came from this master.
+        named=row.over_ssh or row.wire >= NAMED_RUNS,
+        replaced=bool(row.replaced),
+        refused=row.fence_at > 0,
+        label=row.label,
+        why=row.fence_why,
+    )
 
 
 def forget(ledger: ChainLedger, run: RunRef, minion: str) -> None:
@@ -97,18 +126,17 @@ def drop(ledger: ChainLedger, fence: Fence) -> None:
         _forgotten(ledger, run)
 
 
-def returned(ledger: ChainLedger, minion: str, ret: JobReturn, why: str) -> None:
+def returned(ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
     """Take in the return of a job that ended runs on a minion.
 
     Args:
         ledger: of the running transaction.
         minion: who returned.
         ret: what came.
-        why: why it failed, for people.
     """
     mine = [run for run in _of(ledger.conn, minion) if run.fence_jid == ret.jid]
     if not ret.success:
-        _fail(ledger, mine, why)
+        _fail(ledger, mine, error_text(ret), by_minion=is_refusal(ret))
         return
     for run in mine:
         _forgotten(ledger, run)
@@ -159,11 +187,18 @@ def _forgotten(ledger: ChainLedger, run: ChainMinion) -> None:
     ledger.move_minion(run, MinionEvent.forget, values)
 
 
-def _fail(ledger: ChainLedger, runs: Sequence[ChainMinion], why: str) -> None:
-    values: dict[str, Any] = {"fence_jid": "", "fence_at": ledger.now.wall}
-    values["fence_why"] = why[:_WHY_LIMIT]
-    values["fence_tries"] = CHAIN_MINIONS.c.fence_tries + 1
-    _set(ledger.conn, runs, **values)
+def _fail(
+    ledger: ChainLedger, runs: Sequence[ChainMinion], why: str, *, by_minion: bool = False
+) -> None:
+    """Store a failure; the reason of a refusal is replaced only by that of the next refusal."""
+    tries = CHAIN_MINIONS.c.fence_tries + 1
+    for run in runs:
+        values: dict[str, Any] = {"fence_jid": "", "fence_tries": tries}
+        if by_minion:
+            values["fence_at"] = ledger.now.wall
+        if by_minion or not run.fence_at:
+            values["fence_why"] = why[:_WHY_LIMIT]
+        _set(ledger.conn, [run], **values)
 
 
 def _set(conn: sa.Connection, runs: Sequence[ChainMinion], **values: Any) -> None:

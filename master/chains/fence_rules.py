@@ -1,4 +1,7 @@
-"""When a minion is told to forget a run that has ended on the master. Pure: no I/O, no clock."""
+"""When a minion is told to forget a run that has ended on the master, and what waits for that.
+
+Pure: no I/O, no clock.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,12 @@ class Fence:
     named: bool = True
     #: A newer run of the chain was sent to the minion, and replaces this one there.
     replaced: bool = False
+    #: The minion has answered that it can't; False where no answer of the minion says so.
+    refused: bool = False
+    #: Label of the chain.
+    label: str = ""
+    #: Why the last job failed, for people.
+    why: str = ""
 
 
 class FenceStep(StrEnum):
@@ -69,3 +78,20 @@ def steps(
             step, free = FenceStep.send, False
         found.append((fence, step))
     return found
+
+
+def obstacle(fences: Iterable[Fence], waited: float, limit: float) -> Fence | None:
+    """Return the fence that the start of a chain waits for on its minion; None: it may be sent.
+
+    A start waits only for a fence that its minion has refused: it would meet the same obstacle
+    there. A clean without an answer, of a minion that is away, delays no chain.
+
+    Args:
+        fences: of the minion.
+        waited: seconds since the start was ordered.
+        limit: the longest wait, seconds.
+    """
+    if waited >= limit:
+        return None
+    refused = (fence for fence in fences if fence.refused and (fence.named or not fence.replaced))
+    return min(refused, key=lambda fence: (fence.run.chain_id, fence.run.epoch or 0), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -11,10 +12,18 @@ from catena.core.chain_calls import CLEAN, RESUME, by_hand
 from catena.core.checkup import Finding, Level
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, finding_rows, rows, run_job_rows, wait_rows
+from catena.master.chains import (
+    fence_rows,
+    finding_rows,
+    pause_rows,
+    rows,
+    run_job_rows,
+    wait_rows,
+)
+from catena.master.chains.holds import told
 from catena.master.chains.lifecycle import ChainState
 from catena.master.chains.model import ChainMinion
-from catena.master.chains.pauses import cure, told
+from catena.master.chains.pauses import cure
 from catena.master.chains.retry import INTERRUPTED
 from catena.master.executions import pauses
 from catena.master.executions.lifecycle import ExecutionState
@@ -101,10 +110,22 @@ def _failed(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 
 def _unfenced(conn: sa.Connection) -> Iterator[Finding]:
+    behind = _behind(conn)
     for run in fence_rows.failed(conn):
         text = f"{run.label!r} ({run.chain_id}) on {run.minion}: {wait_rows.fence_text(run)}"
         advice = f"cure that; at once: {by_hand(CLEAN, run.minion)}"
+        waiting = ", ".join(behind.get(run.minion, ()))
+        text += f"; {waiting} must wait for that there" if waiting else ""
         yield Finding(_PART, Level.warning, f"chain {text}", advice)
+
+
+def _behind(conn: sa.Connection) -> dict[str, list[str]]:
+    """Return minion -> titles of the chains whose start waits there for a clean-up."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for start in pause_rows.held_starts(conn, fence_rows.refused(conn, ())):
+        if pauses.on(pauses.of_run(conn, start.run), start.minion) is None:
+            found[start.minion] += [row.title for row in finding_rows.of_run(conn, start.run)]
+    return found
 
 
 def _open(conn: sa.Connection, now: float) -> Iterator[Finding]:

@@ -39,6 +39,11 @@ class ChainEvent(StrEnum):
     resolve = "resolve"
 
 
+#: Notes in a chain's history: the start of its run on a minion is held back, and is sent later.
+HELD_BACK = "held_back"
+HANDED_OVER = "handed_over"
+
+
 class ChunkState(StrEnum):
     """Where one chunk file of one minion stands."""
 

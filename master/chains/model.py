@@ -107,6 +107,8 @@ class ChainMinion(NamedTuple):
     #: Job that is to make the minion forget the run; "": none is under way.
     fence_jid: str
     fence_tries: int
+    #: When the minion answered last that it can't; 0: never.
+    fence_at: float
     fence_why: str
     #: Why the minion says that it can't continue this run; "": it has not said so.
     disowned: str

@@ -10,14 +10,16 @@ import sqlalchemy as sa
 from catena.core.chain_calls import RESUME, START
 from catena.core.job import JobSpec
 from catena.core.run_ref import RunRef
-from catena.master.chains import rows, run_job_rows
+from catena.master.chains import fence_rows, rows, run_job_rows
 from catena.master.chains.lifecycle import MinionState
 from catena.master.chains.model import ChainMinion, ChainRecord
+from catena.master.executions import pauses
 from catena.master.executions.ledger import besides_state
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import OPEN, Delivery
 from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.master.store.execution_tables import EXECUTIONS, RUNS
+from catena.master.store.lists import padded, slices
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 from catena.transport.messages.session import NAMED_RUNS
 
@@ -32,6 +34,15 @@ _JOBS: sa.Select[Any] = (
 )
 
 
+#: Finds a row if any job of a chain may have to be held back.
+_ANY = sa.union_all(pauses.ANY, fence_rows.any_refused()).limit(1)
+
+
+def is_any(conn: sa.Connection) -> bool:
+    """Return whether anything is held back; a quick check, since nearly always nothing is."""
+    return conn.execute(_ANY).first() is not None
+
+
 class Stranded(NamedTuple):
     """A run that could go on at a minion and that no job resumes."""
 
@@ -39,6 +50,15 @@ class Stranded(NamedTuple):
     minion: str
     #: Its agent takes the number of the run.
     named: bool
+
+
+class HeldStart(NamedTuple):
+    """A job that starts a run on one minion, and is held back."""
+
+    run: int
+    minion: str
+    #: Of the job.
+    not_after: float
 
 
 class WorkJob(NamedTuple):
@@ -86,10 +106,33 @@ def jobs(
     return [work for work in _work(conn, query) if not names or work.minion in names]
 
 
-def paused_jobs(conn: sa.Connection) -> list[WorkJob]:
-    """Return the jobs that are held back, of whichever run."""
-    paused = DELIVERIES.c.state == Delivery.paused.value
-    return _work(conn, _JOBS.where(JOBS.c.ended.is_(None), paused))
+def paused_jobs(conn: sa.Connection, minions: Collection[str] = ()) -> list[WorkJob]:
+    """Return the jobs that are held back, of whichever run, on *minions*; (): on all."""
+    query = _JOBS.where(JOBS.c.ended.is_(None), DELIVERIES.c.state == Delivery.paused.value)
+    if not minions:
+        return _work(conn, query)
+    found = []
+    for some in slices(list(minions), rows.SLICE):
+        found += _work(conn, query.where(DELIVERIES.c.minion.in_(padded(some))))
+    return sorted(found, key=lambda work: (work.spec.jid, work.minion))
+
+
+def held_starts(conn: sa.Connection, minions: Collection[str]) -> list[HeldStart]:
+    """Return the jobs on some minions that start a run and are held back, the oldest first."""
+    mine = CHAIN_MINIONS.c
+    of_start = (DELIVERIES.c.jid == mine.jid) & (DELIVERIES.c.minion == mine.minion)
+    query = (
+        sa.select(mine.run, mine.minion, JOBS.c.not_after)
+        .join(DELIVERIES, of_start)
+        .join(JOBS, JOBS.c.jid == mine.jid)
+        .where(DELIVERIES.c.state == Delivery.paused.value)
+        .order_by(mine.jid)
+    )
+    found = []
+    for some in slices(list(minions), rows.SLICE):
+        query_of = query.where(DELIVERIES.c.minion.in_(padded(some)))
+        found += [HeldStart._make(row) for row in conn.execute(query_of)]
+    return found
 
 
 def _work(conn: sa.Connection, query: sa.Select[Any]) -> list[WorkJob]:

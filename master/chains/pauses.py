@@ -1,28 +1,26 @@
 """Pauses of chains: nothing further of a paused run is sent until a person continues it.
 
 A pause is stored with the run. Where a run is paused, a job that starts or resumes it is stored
-but not sent, and its delivery is `paused`. This one rule applies to jobs from any source (a due
-time, the reaction to a minion's start, a host over SSH that has become known, a person), and
-across restarts of the master.
+but not sent (`holds`).
 
-A minion completes the chunk that it has received.
+A minion gets a chunk as one job, and completes the chunk that it has received: a pause holds
+between chunks, not between the actions inside one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Iterable
 
 import sqlalchemy as sa
 
-from catena.core.chain_calls import RESUME, START
+from catena.core.chain_calls import RESUME
 from catena.core.errors import InvalidStateError, NotFoundError
-from catena.core.job import FunctionCall, JobSpec
+from catena.core.job import FunctionCall
 from catena.core.suggest import unknown
 from catena.master.chains import pause_rows
 from catena.master.chains.dependencies import ChainParts, JobService
 from catena.master.chains.drafts import due_now
+from catena.master.chains.holds import ChainHolds, pauses_of, told
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ENDED_CHAINS, ChainState
 from catena.master.chains.model import ChainRecord
@@ -32,49 +30,6 @@ from catena.master.executions.model import Suspension
 from catena.master.executions.pauses import EVERYWHERE
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
-
-_ARGUMENTS = ("actionchain_id", "epoch")
-
-
-class ChainHolds:
-    """Holds back the jobs of paused chains (`job_model.Holds`)."""
-
-    def paused(
-        self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
-    ) -> Mapping[str, str]:
-        """Return those of *minions* on which the chain of a job is paused, with the reasons."""
-        if spec.fun not in (START, RESUME) or not pauses.is_any(conn):
-            return {}
-        number = _chain_of(spec)
-        if number:
-            of_run = pauses.of_run(conn, pause_rows.unended(conn, number))
-            found = {minion: pauses.on(of_run, minion) for minion in minions}
-        else:
-            # A resume without arguments, as before runs had names, is about the run that has
-            # begun.
-            found = {minion: _pause_of_head(conn, minion) for minion in minions}
-        return {name: told(pause) for name, pause in found.items() if pause is not None}
-
-
-def _pause_of_head(conn: sa.Connection, minion: str) -> Suspension | None:
-    run = pause_rows.head(conn, minion)
-    return None if run is None else pauses.on(pauses.of_run(conn, run.run), minion)
-
-
-def _chain_of(spec: JobSpec) -> int:
-    """Return the number of the chain that a job names; 0 if there is none or it is invalid."""
-    given: dict[str, Any] = {**dict(zip(_ARGUMENTS, spec.args, strict=False)), **spec.kwargs}
-    try:
-        number = int(given.get("actionchain_id", 0))
-    except (TypeError, ValueError, OverflowError):
-        return 0
-    return number if 0 < number < 2**63 else 0
-
-
-def told(pause: Suspension) -> str:
-    """Return a pause as text."""
-    at = datetime.fromtimestamp(pause.at).astimezone()
-    return f"paused by {pause.who} since {at:%Y-%m-%d %H:%M:%S}"
 
 
 def cure(chain_id: int, pause: Suspension) -> str:
@@ -114,17 +69,19 @@ def pause(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collec
     pauses.suspend(ledger.conn, [Suspension(row.run, name, ledger.who, now) for name in new])
     ledger.note_chain(row, "paused", _places(names))
     for work in pause_rows.jobs(ledger.conn, row.run, Delivery.queued, names):
-        why = ChainHolds().paused(ledger.conn, work.spec, (work.minion,))
-        if why:
-            jobs.pause_in(ledger.conn, work.spec.jid, work.minion, why[work.minion])
+        found = pauses_of(ledger.conn, work.spec, (work.minion,))
+        if found:
+            jobs.pause_in(ledger.conn, work.spec.jid, work.minion, told(found[work.minion]))
 
 
-def go_on(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collection[str]) -> None:
+def go_on(
+    ledger: ChainLedger, parts: ChainParts, row: ChainRecord, names: Collection[str]
+) -> None:
     """Continue the newest run of a chain, everywhere or on minions.
 
     Args:
         ledger: of the running transaction.
-        jobs: hand over what was held back.
+        parts: their jobs hand over what was held back.
         row: the chain.
         names: minions; (): wherever it is paused.
 
@@ -149,7 +106,8 @@ def go_on(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collec
         # Its time came while it was paused: that time is over, and a person has given another.
         pause_rows.set_due(ledger.conn, row, due_now(ledger))
     ledger.note_chain(row, "continued", _places(names))
-    _hand_over(ledger.conn, jobs, pause_rows.jobs(ledger.conn, row.run, Delivery.paused, names))
+    held = pause_rows.jobs(ledger.conn, row.run, Delivery.paused, names)
+    hand_over(ledger.conn, parts, held)
 
 
 async def resume_stranded(parts: ChainParts, run: int | None, names: Collection[str]) -> None:
@@ -161,26 +119,27 @@ async def resume_stranded(parts: ChainParts, run: int | None, names: Collection[
         await parts.jobs.submit(_resume(each))
 
 
-async def release(parts: ChainParts) -> None:
-    """Hand over jobs that were held back for a pause which is no more: its run has ended."""
-    if await parts.store.read(_lapsed):
-        await parts.change(
-            lambda ledger: _hand_over(ledger.conn, parts.jobs, _lapsed(ledger.conn))
-        )
+def hand_over(
+    conn: sa.Connection, parts: ChainParts, held: Iterable[WorkJob], *, prolong: bool = True
+) -> list[WorkJob]:
+    """Send jobs that nothing holds back any more; return them.
 
-
-def _lapsed(conn: sa.Connection) -> list[WorkJob]:
-    return [work for work in pause_rows.paused_jobs(conn) if not _is_held(conn, work)]
-
-
-def _is_held(conn: sa.Connection, work: WorkJob) -> bool:
-    return bool(ChainHolds().paused(conn, work.spec, (work.minion,)))
-
-
-def _hand_over(conn: sa.Connection, jobs: JobService, found: Iterable[WorkJob]) -> None:
-    for work in found:
-        if not _is_held(conn, work):
-            jobs.continue_in(conn, work.spec.jid, work.minion)
+    Args:
+        conn: the running transaction.
+        parts: of chains.
+        held: jobs that were held back.
+        prolong: let them be delivered for as long as new jobs from now on.
+    """
+    holds, sent = ChainHolds.of(parts), []
+    for work in held:
+        why = holds.paused(conn, work.spec, (work.minion,))
+        if why:
+            # For another reason than before, perhaps.
+            parts.jobs.pause_in(conn, work.spec.jid, work.minion, why[work.minion])
+        else:
+            parts.jobs.continue_in(conn, work.spec.jid, work.minion, prolong=prolong)
+            sent.append(work)
+    return sent
 
 
 def _resume(each: Stranded) -> JobRequest:

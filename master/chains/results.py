@@ -18,6 +18,7 @@ from catena.master.chains.decide import Change, Outcome
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import (
     CHUNK,
+    HELD_BACK,
     ChainEvent,
     ChainState,
     ChunkEvent,
@@ -26,6 +27,7 @@ from catena.master.chains.lifecycle import (
 from catena.master.chains.model import ChainExecution, ChainMinion
 from catena.master.chains.returned import ChainResult
 from catena.master.chains.run_job_rows import ChainJob, run_of
+from catena.master.executions import pauses
 from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.executions.model import EventItem
 from catena.master.executions.watch import OutputWatchers
@@ -90,8 +92,7 @@ class ChainResults:
 
     def _cleaned(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
         """A minion was told to forget a run, by the master or by a person."""
-        why = "" if ret.success else returned.error_text(ret)
-        fence_rows.returned(ledger, minion, ret, why)
+        fence_rows.returned(ledger, minion, ret)
         for ref in returned.given_up(ret):
             run = rows.run_of(ledger.conn, ref, minion)
             if run is not None and run.open:
@@ -268,6 +269,8 @@ class ChainResults:
     ) -> Sequence[EventItem]:
         """A delivery moved: where it ended without a return, so did the run on that minion."""
         ended = Delivery(state)
+        if ended is Delivery.paused:
+            return self._held_back(conn, minion, jid, detail)
         if ended is Delivery.done or not DELIVERY.is_final(ended):
             return ()
         ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
@@ -295,6 +298,24 @@ class ChainResults:
             changes = decide.fail_open(facts, detail or state)
         ledger.apply(found, changes)
         ledger.settle(run.chain_id, (run.minion,))
+        after_commit(conn, self._wake)
+        return ledger.events
+
+    def _held_back(
+        self, conn: sa.Connection, minion: str, jid: str, why: str
+    ) -> Sequence[EventItem]:
+        """Note that the start of a run waits for a clean-up, which is tried at once.
+
+        Nothing is noted if the run is paused: a person has done that, and it is noted already.
+        """
+        run = rows.run_by_jid(conn, jid, minion)
+        if run is None or pauses.on(pauses.of_run(conn, run.run), minion):
+            return ()
+        ledger = ChainLedger(conn, self._clocks.read())
+        row = rows.chain(conn, run.chain_id)
+        ledger.note_chain(row, HELD_BACK, f"on {minion}: {why}")
+        # What was in the way may be gone.
+        fence_rows.again(conn, minion)
         after_commit(conn, self._wake)
         return ledger.events
 

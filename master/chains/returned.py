@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catena.core import run_ref
+from catena.core.chain_calls import BUSY
 from catena.core.job import JobReturn
 from catena.core.run_ref import RunRef
 from catena.master.chains.decide import Outcome, Report
@@ -155,6 +156,11 @@ def given_up(ret: JobReturn) -> list[RunRef]:
         return []
     named = [run_ref.named(run) for run in runs[:_RUNS_LIMIT] if isinstance(run, Mapping)]
     return [run for run in named if run is not None]
+
+
+def refused(ret: JobReturn) -> bool:
+    """Return whether a `clean` failed for a reason that the next start of a chain meets too."""
+    return not ret.success and BUSY not in error_text(ret)
 
 
 def error_text(ret: JobReturn) -> str:

@@ -397,6 +397,7 @@ MINION_ROWS: sa.Select[Any] = sa.select(
     CHAIN_MINIONS.c.state,
     CHAIN_MINIONS.c.fence_jid,
     CHAIN_MINIONS.c.fence_tries,
+    CHAIN_MINIONS.c.fence_at,
     CHAIN_MINIONS.c.fence_why,
     CHAIN_MINIONS.c.disowned,
     CHAIN_MINIONS.c.over_ssh,

@@ -7,12 +7,13 @@ from functools import partial
 
 from catena.core.errors import CatenaError
 from catena.core.job import Boundary
-from catena.master.chains import cleanup, decide, dispatch, late_joins, pauses, rows
+from catena.master.chains import cleanup, decide, dispatch, late_joins, rows
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.fences import Fences
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ChainEvent, ChainState
 from catena.master.chains.model import ChainExecution, ChainRecord
+from catena.master.chains.releases import Releases
 from catena.master.chains.silence import Silence
 from catena.master.chains.steps import each
 from catena.master.executions import due
@@ -41,6 +42,7 @@ class Scheduler:
         scheduled = Scheduled(rows.ENGINE, ChainState.scheduled.value)
         self._due = DueRuns(parts.store, parts.clocks.read, scheduled, parts.rules.due)
         self._fences = Fences(parts)
+        self._releases = Releases(parts)
         self._silence = Silence(parts)
 
     async def run(self) -> None:
@@ -59,7 +61,7 @@ class Scheduler:
         if now - self._swept >= SWEEP_SECONDS:
             self._swept = now
             await self._silence.look()
-            await pauses.release(self._parts)
+            await self._releases.lapsed()
             await cleanup.archive(self._parts)
 
     # -- due chains ----------------------------------------------------------------------------
@@ -125,9 +127,12 @@ class Scheduler:
         ledger.settle(row.chain_id, (row.minion,))
 
     async def _fence(self) -> None:
-        """Stop the jobs of runs that the master has ended, and have minions forget the runs."""
-        for minion, fences in (await self._fences.owed()).items():
+        """Stop the jobs of ended runs, have minions forget the runs, and send what waited."""
+        owed = await self._fences.owed()
+        for minion, fences in owed.items():
             await each(f"a run that {minion} has to forget", [fences], self._fences.act)
+        refused = {name for name, some in owed.items() if any(fence.refused for fence in some)}
+        await self._releases.after_cleans(refused)
 
 
 def _hold(ledger: ChainLedger, run: Run, reason: str) -> None:

@@ -254,7 +254,7 @@ class ChainService:
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.label)
-            return _line(ledger, drafts.schedule(ledger, row, request))
+            return _line(ledger, drafts.schedule(ledger, row, request), self._parts)
 
         return await self._parts.change(run, user)
 
@@ -267,7 +267,7 @@ class ChainService:
             if row.approval and row.run:
                 approvals.grant(ledger, row.approval, row.run)
             drafts.move_open(ledger, row, ExecutionEvent.approve)
-            return _line(ledger, row.id)
+            return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
@@ -277,7 +277,7 @@ class ChainService:
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             ledger.move_chain(row, ChainEvent.release, **drafts.due_now(ledger))
-            return _line(ledger, row.id)
+            return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
@@ -297,7 +297,7 @@ class ChainService:
                 if run.open:
                     ledger.fence(run)
             ledger.settle(row.id, [run.minion for run in runs])
-            return _line(ledger, row.id)
+            return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
@@ -307,7 +307,7 @@ class ChainService:
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             pauses.pause(ledger, self._parts.jobs, row, request.minions)
-            return _line(ledger, row.id)
+            return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
@@ -316,8 +316,8 @@ class ChainService:
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
-            pauses.go_on(ledger, self._parts.jobs, row, request.minions)
-            return _line(ledger, row.id)
+            pauses.go_on(ledger, self._parts, row, request.minions)
+            return _line(ledger, row.id, self._parts)
 
         line = await self._parts.change(run, user)
         row = await self._find(str(line.id))
@@ -332,7 +332,7 @@ class ChainService:
             if row.state != ChainState.failed.value:
                 raise InvalidStateError(f"{row.title} is {row.state}; it has not failed")
             retry.retry(ledger, row)
-            return _line(ledger, row.id)
+            return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
@@ -351,7 +351,7 @@ class ChainService:
                     why = "nothing of it is interrupted"
                 raise InvalidStateError(f"{row.title} is {row.state}; {why}")
             retry.resolve(ledger, row, request)
-            return _line(ledger, row.id)
+            return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
@@ -361,7 +361,9 @@ class ChainService:
         """Return chains, newest first."""
         limit = max(1, min(request.limit, 10_000))
         return await self._parts.store.read(
-            lambda conn: views.lines(conn, rows.listed(conn, limit, archived=request.all))
+            lambda conn: views.lines(
+                conn, rows.listed(conn, limit, archived=request.all), self._parts
+            )
         )
 
     async def show(self, request: ChainRef, user: str) -> ChainView:
@@ -476,7 +478,7 @@ def _being_stopped(conn: sa.Connection, row: ChainRecord) -> str:
     )
 
 
-def _line(ledger: ChainLedger, chain_id: int) -> ChainLine:
+def _line(ledger: ChainLedger, chain_id: int, parts: ChainParts) -> ChainLine:
     """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
-    (line,) = views.lines(ledger.conn, [rows.chain(ledger.conn, chain_id)])
+    (line,) = views.lines(ledger.conn, [rows.chain(ledger.conn, chain_id)], parts)
     return line

@@ -12,12 +12,14 @@ from catena.client.replies.chains import (
     ActionView,
     ChainLine,
     ChainView,
+    CleanWaitView,
     MinionView,
     PauseView,
 )
 from catena.master.chains import actions, rows, view_rows, wait_rows
 from catena.master.chains.actions import ActionPlan, ActionType
 from catena.master.chains.dependencies import ChainParts
+from catena.master.chains.holds import CleanWait
 from catena.master.chains.lifecycle import (
     ENDED_CHAINS,
     ChainState,
@@ -47,6 +49,8 @@ def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
     over_ssh = parts.ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
     fences = wait_rows.fences(conn, row.id)
     paused = pauses.of_run(conn, row.run)
+    cleans = wait_rows.clean_waits(conn, parts).get(row.run or 0, ())
+    behind = {wait.fence.minion for wait in cleans}
     runs = sorted(rows.runs(conn, row.id), key=lambda run: -run.epoch)
     return ChainView(
         id=row.id,
@@ -71,21 +75,24 @@ def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
                     over_ssh.get(name, ""),
                     fences.get(name, ""),
                     pauses.on(paused, name) is not None,
+                    name in behind,
                 ),
             )
             for name, found in sorted(by_minion.items())
         ),
         paused=_pauses(paused),
+        cleans=_cleans(cleans, parts),
         history=tuple(_event(e) for e in view_rows.history(conn, row.id, HISTORY_LIMIT)),
     )
 
 
-def lines(conn: sa.Connection, found: Sequence[ChainRecord]) -> list[ChainLine]:
+def lines(conn: sa.Connection, found: Sequence[ChainRecord], parts: ChainParts) -> list[ChainLine]:
     """Return chains as lines of a list."""
     ids = [row.id for row in found]
     sizes = view_rows.count_entries(conn, ids) if ids else {}
     states = view_rows.count_states(conn, sizes) if sizes else {}
     paused = pauses.of_runs(conn, [row.run for row in found if row.run])
+    cleans = wait_rows.clean_waits(conn, parts)
     listed = []
     for row in found:
         counts: defaultdict[str, int] = defaultdict(int)
@@ -97,6 +104,7 @@ def lines(conn: sa.Connection, found: Sequence[ChainRecord]) -> list[ChainLine]:
             ChainLine(
                 row.id, row.label, row.user, row.state, row.reason, *times, *size,
                 dict(counts), row.archived, _pauses(paused.get(row.run or 0, ())),
+                _cleans(cleans.get(row.run or 0, ()), parts),
             )
         )  # fmt: skip
     return listed
@@ -104,6 +112,18 @@ def lines(conn: sa.Connection, found: Sequence[ChainRecord]) -> list[ChainLine]:
 
 def _pauses(found: Sequence[Suspension]) -> tuple[PauseView, ...]:
     return tuple(PauseView(each.minion, each.who, each.at) for each in found)
+
+
+def _cleans(found: Sequence[CleanWait], parts: ChainParts) -> tuple[CleanWaitView, ...]:
+    return tuple(
+        CleanWaitView(
+            wait.fence.minion,
+            wait.fence.run.chain_id,
+            wait.why,
+            parts.jobs.by_wall_clock(wait.until),
+        )
+        for wait in found
+    )
 
 
 def summary(changes: Mapping[str, Any]) -> str:
@@ -133,8 +153,7 @@ def _actions(
 ) -> dict[str, list[ActionView]]:
     """Return the actions of a chain on each minion, in order."""
     newest = rows.newest(conn, row.id)
-    delay = parts.delays.get(row.id, "")
-    waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts.rules, delay)
+    waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts)
     by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
     told = view_rows.outcomes(conn, row.id)
     titles = _Titles()
@@ -204,6 +223,8 @@ class _Said(NamedTuple):
     #: Which run is to be forgotten there; "": none.
     fence: str
     paused: bool
+    #: Whether its start waits for a clean-up there.
+    behind: bool
 
 
 def _minion(name: str, found: Sequence[ActionView], said: _Said) -> MinionView:
@@ -214,7 +235,7 @@ def _minion(name: str, found: Sequence[ActionView], said: _Said) -> MinionView:
         found: the actions there.
         said: see there.
     """
-    ahead, over_ssh, fence, paused = said
+    ahead, over_ssh, fence, paused, behind = said
     statuses = [action.status for action in found]
     worst = next((each for each in _WORST if each in statuses), _QUEUED)
     if worst == _QUEUED and _COMPLETED in statuses:
@@ -233,6 +254,8 @@ def _minion(name: str, found: Sequence[ActionView], said: _Said) -> MinionView:
         note += f", {over_ssh}"
     if paused and any(a.status in (_QUEUED, _PICKED_UP) for a in found):
         note += ", paused"
+    elif behind:
+        note += ", waits for a clean-up"
     if fence:
         note += f"; {fence}"
     return MinionView(name, worst, note, tuple(found))

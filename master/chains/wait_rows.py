@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,11 +11,12 @@ import sqlalchemy as sa
 
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows, fence_rules, rows, run_job_rows, waits
-from catena.master.chains.dependencies import ChainRules
+from catena.master.chains import fence_rows, fence_rules, pause_rows, rows, run_job_rows, waits
+from catena.master.chains.dependencies import ChainParts, ChainRules
+from catena.master.chains.holds import ChainHolds, CleanWait, first_line, told
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState, MinionState
 from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord
-from catena.master.chains.pauses import cure, told
+from catena.master.chains.pauses import cure
 from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait
 from catena.master.executions import pauses
 from catena.master.executions.model import Suspension
@@ -48,8 +49,7 @@ def of_chain(
     row: ChainRecord,
     newest: Mapping[int, ChainExecution],
     now: ClockReading,
-    rules: ChainRules,
-    delay: str = "",
+    parts: ChainParts,
 ) -> Mapping[int, Wait]:
     """Return what the open actions of a chain wait for, by action id.
 
@@ -58,9 +58,9 @@ def of_chain(
         row: of the chain.
         newest: the newest execution of each of its actions.
         now: both clocks.
-        rules: the settings of chains.
-        delay: why the chain can't be started although it is due.
+        parts: of chains.
     """
+    rules, delay = parts.rules, parts.delays.get(row.id, "")
     paused = pauses.of_run(conn, row.run)
     everywhere = _told(row, paused, EVERYWHERE)
     late = (row.due or 0.0) + rules.due.late_seconds
@@ -74,11 +74,14 @@ def of_chain(
         by_minion[execution.minion].append(execution)
     minions = _minions(conn, row)
     ahead = rows.ahead(conn, row.run)
+    behind = {wait.fence.minion: wait for wait in clean_waits(conn, parts).get(row.run or 0, ())}
     found: defaultdict[int, Wait] = defaultdict(Wait)
     for name, executions in by_minion.items():
         deadlines = {e.action_id: _deadline(e, now, rules) for e in executions if e.picked_up}
         fact = _minion(conn, name, minions.get(name), ahead.get(name, ""), deadlines)
-        fact = replace(fact, paused=_told(row, paused, name))
+        fact = replace(
+            fact, paused=_told(row, paused, name), clean=_clean(behind.get(name), parts)
+        )
         found.update(waits.of_minion([rows.fact(e) for e in executions], fact))
     return found
 
@@ -87,6 +90,27 @@ def _told(row: ChainRecord, paused: Iterable[Suspension], minion: str) -> str:
     """Return in words that a chain is paused on a minion, and how it continues; "": it is not."""
     found = pauses.on(paused, minion)
     return f"{told(found)}: {cure(row.id, found)}" if found else ""
+
+
+def clean_waits(conn: sa.Connection, parts: ChainParts) -> Mapping[int, Sequence[CleanWait]]:
+    """Return run -> the clean-ups for which starts of it wait, by minion."""
+    refused = fence_rows.refused(conn, ())
+    if not refused:
+        return {}
+    holds = ChainHolds.of(parts)
+    found: defaultdict[int, list[CleanWait]] = defaultdict(list)
+    for start in pause_rows.held_starts(conn, refused):
+        waits = holds.clean_waits(conn, start.not_after, (start.minion,))
+        found[start.run] += waits.values()
+    return found
+
+
+def _clean(wait: CleanWait | None, parts: ChainParts) -> Wait:
+    if wait is None:
+        return Wait()
+    tries = fence_rules.pause(wait.fence.tries)
+    again = f"; tried every {tries:.0f} s" if tries else ""
+    return Wait(f"{wait.text}{again}; at once: {wait.cure}", parts.jobs.by_wall_clock(wait.until))
 
 
 def fences(conn: sa.Connection, chain_id: int) -> Mapping[str, str]:
@@ -99,9 +123,11 @@ def fence_text(run: ChainMinion) -> str:
     what = f"run {run.epoch} is to be forgotten there"
     if not run.fence_why:
         return f"{what} (job {run.fence_jid})" if run.fence_jid else what
-    why = run.fence_why.removeprefix("ERROR: ").splitlines()[0]
+    failed = f"{what}, and could not be: {first_line(run.fence_why)}"
+    if not run.fence_tries:
+        return f"{failed} (tried again now)"
     again = fence_rules.pause(run.fence_tries)
-    return f"{what}, and could not be: {why} ({run.fence_tries} tries, every {again:.0f} s)"
+    return f"{failed} ({run.fence_tries} tries, every {again:.0f} s)"
 
 
 def _minions(conn: sa.Connection, row: ChainRecord) -> dict[str, _Sent]:

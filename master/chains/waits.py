@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from catena.core.job import Boundary
@@ -21,6 +21,9 @@ class Wait:
     text: str = ""
     #: When that ends at the latest, seconds since the epoch; 0: it has no end by itself.
     until: float = 0.0
+
+
+_NO_WAIT = Wait()
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class MinionFact:
     disowned: str = ""
     #: By whom the run is paused there, and how it continues; "": it is not.
     paused: str = ""
+    #: The clean-up for which its start waits there, and until when.
+    clean: Wait = _NO_WAIT
     #: Until when each begun boundary has to be proven, by action.
     deadlines: Mapping[int, float] = field(default_factory=dict)
 
@@ -126,8 +131,11 @@ def _of_first(fact: ExecutionFact, minion: MinionFact) -> Wait:
     if fact.picked_up:
         text = _PROOFS.get(fact.waits_for, "waits for its proof")
         return Wait(text + _away(minion), minion.deadlines.get(fact.action_id, 0.0))
-    if minion.paused and fact.state is not ExecutionState.RUNNING and not _is_there(minion):
-        return Wait(minion.paused)
+    if fact.state is not ExecutionState.RUNNING and not _is_there(minion):
+        if minion.paused:
+            return Wait(minion.paused)
+        if minion.clean.text:
+            return replace(minion.clean, text=minion.clean.text + _away(minion))
     if minion.disowned:
         return Wait(f"is given up soon: {minion.disowned}")
     job = minion.start if minion.start and minion.start.is_open else minion.resume

@@ -123,7 +123,7 @@ class Engine(Protocol[P]):
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
-        """Return minion -> reason for those of *minions* on which the job's run is paused."""
+        """Return minion -> reason for those of *minions* on which the job's run must wait."""
         return {}
 
     def concerned(self, conn: sa.Connection, starts: Sequence[AgentStart]) -> list[AgentStart]:
@@ -200,7 +200,7 @@ class Engines(Generic[Q]):
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
-        """Return minion -> reason for those of *minions* where an engine paused the job's run."""
+        """Return minion -> reason for those of *minions* where the run of a job must wait."""
         found: dict[str, str] = {}
         for engine in self:
             found |= engine.paused(conn, spec, minions)

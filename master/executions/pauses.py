@@ -20,7 +20,9 @@ EVERYWHERE = ""
 _SLICE = 500
 _ROWS = sa.select(PAUSES.c.run, PAUSES.c.minion, PAUSES.c.who, PAUSES.c.at)
 _ORDER = (PAUSES.c.run, PAUSES.c.minion)
-_ANY = sa.select(PAUSES.c.run).limit(1)
+#: Finds a row if any run is paused.
+ANY = sa.select(sa.literal(1)).select_from(PAUSES)
+_ANY = ANY.limit(1)
 
 
 def is_any(conn: sa.Connection) -> bool:

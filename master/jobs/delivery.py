@@ -12,7 +12,7 @@ class Delivery(StrEnum):
 
     held = "held"  #: waits for its turn in a batch
     queued = "queued"  #: stored; the minion is not connected, or it was not handed over yet
-    paused = "paused"  #: not handed over until a person continues the work that it belongs to
+    paused = "paused"  #: not handed over until the work that it belongs to may go on
     sent = "sent"  #: handed to the connection, or about to; the minion has not said that it has it
     received = "received"  #: durable on the minion
     running = "running"  #: the minion reported a step
@@ -104,8 +104,9 @@ MACHINE: Machine[Delivery, DeliveryEvent] = Machine(
         Row(_D.queued, _C.expire, _D.expired, _A.system, "its time is over"),
         Row(_D.held, _C.cancel, _D.cancelled, (_A.api, _A.system), "never sent"),
         Row(_D.queued, _C.cancel, _D.cancelled, _A.api, "never sent"),
-        Row(_D.queued, _C.pause, _D.paused, _BOTH, "the work that it belongs to is paused"),
+        Row(_D.queued, _C.pause, _D.paused, _BOTH, "the work that it belongs to must wait"),
         Row(_D.sent, _C.pause, _D.paused, _BOTH, "the same, and the minion has not confirmed it"),
+        Row(_D.paused, _C.pause, _D.paused, _BOTH, "it stays paused for another reason"),
         Row(_D.paused, _C.go_on, _D.queued, _BOTH, "the work that it belongs to continues"),
         Row(_D.paused, _C.cancel, _D.cancelled, (_A.api, _A.system), "never sent"),
     ],

@@ -166,7 +166,9 @@ class Moves:
     def pause(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
         """Pause a delivery unless its minion has confirmed the job, or is to stop it."""
         row = job_rows.delivery(conn, jid, minion)
-        if row is not None and row.state in _TO_SEND and not row.cancel:
+        if row is None or row.cancel:
+            return
+        if row.state in _TO_SEND or (row.state == Delivery.paused.value and row.detail != reason):
             self.move(conn, (jid, minion, row.state), DeliveryEvent.pause, Actor.system, reason)
 
 

@@ -55,12 +55,12 @@ Within = Callable[[sa.Connection, Submitted], None]
 
 
 class Holds(Protocol):
-    """Knows which work is paused, so that none of its jobs is sent."""
+    """Knows which work must wait, so that none of its jobs is sent."""
 
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
-        """Return those of *minions* on which a job's work is paused, each with the reason."""
+        """Return those of *minions* on which a job's work must wait, each with the reason."""
 
 
 class NoHolds:

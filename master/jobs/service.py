@@ -184,22 +184,40 @@ class Jobs:
                 order = Cancellation(minion, jid, reason)
                 after_commit(conn, partial(self._parts.handover.cancel, order))
 
+    def order_time(self) -> float:
+        """Return the time by which orders grow old, seconds since the epoch."""
+        return self._parts.steady.now()
+
+    def by_wall_clock(self, at: float) -> float:
+        """Return a moment of `order_time` by the wall clock, for people."""
+        return self._parts.steady.by_wall_clock(at)
+
     def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
-        """Pause a delivery in the running transaction, unless its minion has confirmed the job."""
+        """Pause a delivery in the running transaction, unless its minion has confirmed the job.
+
+        A delivery that is already paused gets the new reason.
+        """
         row = job_rows.delivery(conn, jid, minion)
         # A sent order may have reached its minion; the minion's Hello or confirmation will tell.
-        if row is not None and row.state == Delivery.queued.value:
+        if row is not None and row.state in (Delivery.queued.value, Delivery.paused.value):
             self._moves.pause(conn, jid, minion, reason)
 
-    def continue_in(self, conn: sa.Connection, jid: str, minion: str) -> None:
+    def continue_in(
+        self, conn: sa.Connection, jid: str, minion: str, *, prolong: bool = True
+    ) -> None:
         """Send a paused job to its minion once the running transaction is durable.
 
-        It may be delivered for at least `expiry_seconds` from now on.
+        Args:
+            conn: the running transaction.
+            jid: the job.
+            minion: that is to get it.
+            prolong: let it be delivered for at least `expiry_seconds` from now on.
         """
         at = (jid, minion, Delivery.paused.value)
         if self._moves.move(conn, at, DeliveryEvent.go_on, Actor.system) is None:
             return
-        job_rows.prolong(conn, jid, self._parts.steady.now() + self._parts.expiry_seconds)
+        if prolong:
+            job_rows.prolong(conn, jid, self._parts.steady.now() + self._parts.expiry_seconds)
         orders = job_rows.orders(conn, jid, [minion])
         after_commit(conn, partial(self._parts.handover.send, orders))
 
@@ -262,8 +280,6 @@ class Jobs:
             return known
         paused = self._moves.paused(conn, new.spec, tuple(new.deliveries))
         job_rows.insert(conn, new)
-        for minion, why in paused.items():
-            self._moves.pause(conn, new.spec.jid, minion, why)
         # Send at the commit, even if the caller no longer waits.
         after_commit(conn, partial(send, paused))
         missing = tuple(name for name in new.deliveries if name not in self._moves)
@@ -271,6 +287,9 @@ class Jobs:
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
         if within is not None:
             within(conn, submitted)
+        # After the rows of the run that the job starts, which observers of the pause read.
+        for minion, why in paused.items():
+            self._moves.pause(conn, new.spec.jid, minion, why)
         if new.request.idempotency_key:
             once.kept()
         return submitted

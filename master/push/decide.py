@@ -201,7 +201,7 @@ class HostKnowledge:
     overdue: bool = False
     #: A job that starts or resumes a chain is open there.
     resuming: bool = False
-    #: By whom the run of the visit's job, or the one that has begun there, is paused; "": nobody.
+    #: Why the visit's job, or the run that has begun there, must wait; "": it may go on.
     paused: str = ""
     #: The boot of which a start event was made last.
     played: str = ""
@@ -227,7 +227,7 @@ class VisitVerdict:
     forget: RunRef | None = None
     #: What it waits for, for people.
     wait: str = ""
-    #: The job is not to begin until its chain continues: by whom that is paused.
+    #: The job is not to begin until its chain may go on: why it must wait.
     pause: str = ""
 
 
@@ -427,7 +427,7 @@ def words(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -
     if not facts.seen:
         return "over SSH: to be looked at"
     if facts.jobs and all(job.state is Delivery.paused for job in facts.jobs):
-        return "over SSH: nothing is sent, its chain is paused"
+        return "over SSH: nothing is sent, its chain must wait"
     if facts.state is HostState.wanted and not behind:
         return "over SSH: waits for a free place"
     if facts.looks and again:

@@ -14,12 +14,13 @@ from catena.core.events import Event
 from catena.core.fsm import Actor
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, run_job_rows
+from catena.master.chains.holds import told
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.model import ChainMinion
-from catena.master.chains.pauses import ChainHolds, told
 from catena.master.executions import pauses
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import DeliveryEvent
+from catena.master.jobs.model import Holds
 from catena.master.minions import rows as minion_rows
 from catena.master.process.clocks import ClockReading
 from catena.master.push import decide, look_rows, rows
@@ -43,11 +44,13 @@ class Looks:
         bus: where start events go.
         clocks: reads both clocks.
         again: seconds after which a reboot that did not happen is asked for again.
+        holds: knows which jobs must wait.
     """
 
     bus: EventRecorder
     clocks: Callable[[], ClockReading]
     again: float
+    holds: Holds
 
     def take(
         self, conn: sa.Connection, host: str, facts: HostReport, job: OpenJob | None, chain_id: int
@@ -113,10 +116,20 @@ class Looks:
             asked_in=tuple(Boot(boot) for boot in asked),
             overdue=first is not None and rows.overdue(conn, first, now, self.again),
             resuming=first is not None and _is_resuming(conn, host, first),
-            paused=_paused(conn, host, first, job),
+            paused=self._paused(conn, host, first, job),
             played=row.played if row is not None else "",
             long_ago=now.wall - played_at > self.again,
         )
+
+    def _paused(
+        self, conn: sa.Connection, host: str, first: ChainMinion | None, job: OpenJob | None
+    ) -> str:
+        """Return why the work of a visit must wait; "": it may go on."""
+        if job is not None:
+            (spec,) = (order.spec for order in job_rows.orders(conn, job.jid, [host]))
+            return self.holds.paused(conn, spec, (host,)).get(host, "")
+        found = pauses.on(pauses.of_run(conn, first.run), host) if first is not None else None
+        return told(found) if found is not None else ""
 
     def _play(self, conn: sa.Connection, host: str, facts: HostReport, now: float) -> None:
         """Make the event that an agent's first Hello after the boot would have made."""
@@ -136,15 +149,6 @@ class Looks:
             "resume": minion_rows.resumable(AGENT_WIRE, facts.pending),
         }
         self.bus.record(conn, tag, data)
-
-
-def _paused(conn: sa.Connection, host: str, first: ChainMinion | None, job: OpenJob | None) -> str:
-    """Return by whom the work of a visit is paused; "": it is not."""
-    if job is not None:
-        (spec,) = (order.spec for order in job_rows.orders(conn, job.jid, [host]))
-        return ChainHolds().paused(conn, spec, (host,)).get(host, "")
-    found = pauses.on(pauses.of_run(conn, first.run), host) if first is not None else None
-    return told(found) if found is not None else ""
 
 
 def _seen(facts: HostReport) -> Seen:

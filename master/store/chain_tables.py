@@ -107,9 +107,11 @@ CHAIN_MINIONS = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     #: Job that makes the minion forget the run; "": none is in progress.
     sa.Column("fence_jid", sa.String(20), nullable=False, server_default=""),
-    #: Number of consecutive failures of such jobs, and below the time and reason of the last.
+    #: Number of consecutive failures of such jobs.
     sa.Column("fence_tries", sa.Integer, nullable=False, server_default="0"),
+    #: Time at which the minion last answered that it can't; 0: it has not answered so.
     sa.Column("fence_at", sa.Double, nullable=False, server_default="0"),
+    #: Why such a job failed: the minion's last refusal, or without one the last failure.
     sa.Column("fence_why", Words, nullable=False, server_default=""),
     #: Why the minion reports that it cannot continue this open run; "": no such report.
     sa.Column("disowned", Words, nullable=False, server_default=""),

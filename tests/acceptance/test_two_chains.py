@@ -197,6 +197,46 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
     fine(fleet, "after-mounted")
 
 
+@pytest.mark.timeout(180)
+def test_next_chain_waits_for_a_clean_that_fails_and_goes_on_by_itself(fleet: Fleet) -> None:
+    schedule(fleet, "ended")
+    waits_for_boot(fleet, "ended")
+    path = resume_file(fleet, "one")
+    path.unlink()
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(path)], check=True)
+    try:
+        fleet.catena("chain", "cancel", "ended")
+        wait_for("the reason", lambda: "a file system is mounted" in note_of(fleet, "ended"))
+        for label in ("behind", "beyond"):
+            fleet.catena("chain", "create", label)
+            fleet.catena("chain", "add", label, "-t", "one", "--cmd", note(fleet, label, "ran"))
+            fleet.catena("chain", "schedule", label)
+        wait_for("the wait", lambda: "waits for a clean-up" in note_of(fleet, "beyond"))
+        fleet.stop_master(signal.SIGKILL)
+        fleet.start_master()
+        fleet.wait_up()
+        kill_agent(fleet)
+        fleet.wait_up()
+        shown = fleet.catena("chain", "show", "behind").stdout
+        assert "waits for the clean-up of chain 'ended'" in shown
+        assert "at once: catena run one mgractionchains.clean" in shown
+        assert ", until " in shown
+        listed = fleet.catena("chain", "list").stdout
+        assert listed.count("waits for a clean-up on one") == 2
+        told = fleet.catena("doctor", "master", check=False).stdout
+        assert "chain 'behind' (" in told and "must wait for that there" in told
+        assert not witness(fleet, "behind")
+        fleet.catena("chain", "cancel", "beyond")
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+    # Nobody orders anything: the next clean succeeds, and the start is sent.
+    assert ended(fleet, "behind", 90)["state"] == "done"
+    assert witness(fleet, "behind") == {"one:ran": 1}
+    assert view(fleet, "beyond")["state"] == "cancelled"
+    assert witness(fleet, "beyond") == {}
+
+
 def note_of(fleet: Fleet, label: str) -> str:
     """Return what is said of the host in a chain."""
     (minion,) = view(fleet, label)["minions"]

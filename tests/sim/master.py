@@ -38,6 +38,8 @@ from tests.support.engines import chains_of
 RESTART_SECONDS = 3.0
 #: How long it waits for a boot, or for word of a run.
 BOUNDARY_SECONDS = 240.0
+#: How long the start of a chain waits where a minion can't forget an ended chain.
+CLEAN_WAIT_SECONDS = 30.0
 _ENGINES: dict[tuple[str, bool], sa.Engine] = {}
 
 
@@ -184,6 +186,7 @@ class _Rules(ChainRules):
             ChainRules.of(settings),
             boundary_seconds=BOUNDARY_SECONDS,
             silent_seconds=BOUNDARY_SECONDS,
+            clean_wait_seconds=CLEAN_WAIT_SECONDS,
         )
 
 

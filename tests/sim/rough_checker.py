@@ -5,6 +5,7 @@
   fails.
 - I15: what a hostile minion says changes nothing of an honest one. This needs no judge of its own:
   I1 to I12 are judged by what honest hosts did, and the hostile minion says otherwise.
+- I18: see `clean_watch`.
 - I16: a host is given up when its time is over, and not before.
 """
 
@@ -22,6 +23,7 @@ import msgpack
 from catena.master.store import restored, tables
 from tests.sim import store_views as views
 from tests.sim.checker import Checker, Run
+from tests.sim.clean_watch import CleanWatch
 from tests.sim.host import Host
 from tests.sim.hostile import NAME as EVIL
 from tests.sim.master import BOUNDARY_SECONDS
@@ -59,6 +61,7 @@ class RoughChecker(Checker):
         #: Since when each execution waits for its proof, virtual seconds, and those given up.
         self._picked_up: dict[int, float] = {}
         self._overdue: set[int] = set()
+        self._cleans = CleanWatch(world, self.ask, self.wrong)
 
     def run_of(self, host: Host, key: str) -> Run:
         """As Checker, by the pinned chunks: a restored store may have forgotten the chain."""
@@ -111,10 +114,14 @@ class RoughChecker(Checker):
             super().judge_reboots()
 
     async def watch(self) -> None:
-        """I16: nobody gives a host up before its time, whichever host's clock counts it."""
+        """I16: nobody gives a host up before its time, whichever host's clock counts it.
+
+        And I18.
+        """
         moved = SHORTEST * 0.5
         while True:
             now = self._world.stage.loop.now
+            self._cleans.look()
             limit = (SHORTEST if self._world.master.hosts == 1 else moved) - 2 * WATCH_SECONDS
             query = f"SELECT id, state, reason FROM {_EXECUTION} WHERE picked_up IS NOT NULL"
             for row in self.ask(query):

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from catena.master.chains.pauses import ChainHolds
+from catena.master.chains.holds import ChainHolds
 from tests.sim import world
 from tests.sim.paused import PausedWorld
 

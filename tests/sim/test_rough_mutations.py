@@ -14,6 +14,7 @@ import pytest
 
 from catena.client.requests.chains import ChainSchedule
 from catena.master.chains import decide, fence_rules, run_job_rows
+from catena.master.chains.releases import Releases
 from catena.master.executions import due
 from catena.master.executions.due import Due, DueVerdict
 from catena.master.gate.minion_gate import MinionGate
@@ -34,6 +35,21 @@ SEEDS = 60
 def cleans_without_pause(stack: ExitStack, made: World | None) -> None:
     """A clean-up that fails is repeated at once, for ever."""
     stack.enter_context(mock.patch.object(fence_rules, "pause", lambda tries: 0.0))
+
+
+def ignores_refusals(stack: ExitStack, made: World | None) -> None:
+    """A start is sent although its minion refuses to forget an ended chain."""
+    stack.enter_context(mock.patch.object(fence_rules, "obstacle", lambda *_: None))
+
+
+def forgets_what_waits(stack: ExitStack, made: World | None) -> None:
+    """A start that waited for a clean-up is not sent after it."""
+
+    async def nothing(*_: Any) -> None:
+        """Hand nothing over."""
+
+    stack.enter_context(mock.patch.object(Releases, "after_cleans", nothing))
+    stack.enter_context(mock.patch.object(Releases, "lapsed", nothing))
 
 
 def leaves_folders(stack: ExitStack, made: World | None) -> None:
@@ -107,6 +123,8 @@ def confirms_what_has_ended(stack: ExitStack, made: World | None) -> None:
 #: What is broken -> a seed that shows it.
 MUTATIONS: Mapping[Mutation, int] = {
     cleans_without_pause: 10000013,
+    ignores_refusals: 10000013,
+    forgets_what_waits: 10000013,
     leaves_folders: 40000045,
     stops_other_runs: 10000001,
     believes_anybody: 10000005,

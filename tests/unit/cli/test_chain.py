@@ -17,6 +17,7 @@ from catena.client.replies.chains import (
     ChainLine,
     ChainOutputItem,
     ChainViewItem,
+    CleanWaitView,
     MinionView,
     PauseView,
 )
@@ -91,6 +92,32 @@ def test_show_tells_who_paused_a_chain() -> None:
     text = chain_text(paused, False)
     assert text.startswith("Chain 7 patch: running, paused on web1\n")
     assert "  paused on web1 by joe since " in text
+
+
+CLEAN = CleanWaitView("web1", 5, "Is a directory", 1000.0)
+
+
+def test_list_and_show_tell_where_a_chain_waits_for_a_clean_up() -> None:
+    more = (CLEAN, replace(CLEAN, minion="web2"))
+    line = ChainLine(7, "patch", "anna", "dispatched", "", 0, 0, 1, 1, {}, False, cleans=(CLEAN,))
+    assert " dispatched, waits for a clean-up on web1 " in listing([line])
+    assert "waits for a clean-up on web1 and 1 more " in listing([replace(line, cleans=more)])
+    text = chain_text(replace(VIEW, state="dispatched", cleans=(CLEAN,)), False)
+    assert text.startswith("Chain 7 patch: dispatched, waits for a clean-up on web1\n")
+
+
+@pytest.mark.parametrize(
+    ("event", "reason", "text"),
+    [
+        ("held_back", "on web1: it must wait", "held back on web1: it must wait"),
+        ("handed_over", "to web1: it is done", "sent to web1: it is done"),
+    ],
+)
+def test_watch_tells_of_starts_that_wait(event: str, reason: str, text: str) -> None:
+    data = {"chain": 7, "label": "patch", "event": event, "reason": reason, "by": ""}
+    item = ChainEventItem(f"catena/chain/7/{event}", data, "2026-03-01T12:00:00+00:00")
+    (line,) = event_lines(VIEW, item, False)
+    assert line.endswith(f"chain 7 patch: {text}")
 
 
 @pytest.mark.parametrize("event", ["paused", "continued"])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,3 +96,18 @@ def test_a_run_without_a_job_says_so() -> None:
 def test_run_unknown_to_its_minion_is_given_up() -> None:
     disowned = MinionFact("web1", disowned="web1: no chain waits on this minion")
     assert first(disowned).text == "is given up soon: web1: no chain waits on this minion"
+
+
+def test_start_behind_a_failing_clean_names_it_and_until_when_it_waits() -> None:
+    clean = Wait("waits for the clean-up of chain 'old' (3) on web1, which fails: no", 700.0)
+    held = start(Delivery.paused, clean=clean)
+    assert first(held) == clean
+    assert first(replace(held, paused="paused by joe")).text == "paused by joe"
+    away = replace(held, up=False)
+    assert first(away) == Wait(f"{clean.text}; web1 was never connected", 700.0)
+
+
+@pytest.mark.parametrize("state", [Delivery.received, Delivery.running])
+def test_start_that_its_minion_has_waits_for_no_clean(state: Delivery) -> None:
+    clean = Wait("waits for the clean-up", 700.0)
+    assert first(start(state, clean=clean)).text != clean.text

@@ -180,7 +180,7 @@ def test_paused_job_causes_no_visit() -> None:
     paused = facts(jobs=(job(state="paused"),))
     assert decide.errand(paused, 0.0) is None
     text = decide.words(paused, "", "10:00", "", False)
-    assert text == "over SSH: nothing is sent, its chain is paused"
+    assert text == "over SSH: nothing is sent, its chain must wait"
 
 
 def test_a_last_reboot_is_proven_without_a_resume_file() -> None:
