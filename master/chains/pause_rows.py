@@ -17,6 +17,7 @@ from catena.master.executions import pauses
 from catena.master.executions.ledger import besides_state
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import OPEN, Delivery
+from catena.master.jobs.model import JobRecord
 from catena.master.store.chain_tables import CHAIN_MINIONS
 from catena.master.store.execution_tables import EXECUTIONS, RUNS
 from catena.master.store.lists import padded, slices
@@ -27,7 +28,7 @@ _BEGUN = (MinionState.running.value, MinionState.waiting.value)
 _OPEN = [state.value for state in OPEN]
 #: Jobs that start or resume chains, with the minions that have them or are to get them.
 _JOBS: sa.Select[Any] = (
-    sa.select(JOBS, DELIVERIES.c.minion)
+    job_rows.JOB_ROWS.add_columns(DELIVERIES.c.minion)
     .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
     .where(JOBS.c.fun.in_((START, RESUME)))
     .order_by(JOBS.c.jid, DELIVERIES.c.minion)
@@ -137,7 +138,8 @@ def held_starts(conn: sa.Connection, minions: Collection[str]) -> list[HeldStart
 
 def _work(conn: sa.Connection, query: sa.Select[Any]) -> list[WorkJob]:
     return [
-        WorkJob(job_rows.spec_of(row, row.minion, None), row.minion) for row in conn.execute(query)
+        WorkJob(job_rows.spec_of(JobRecord._make(columns), minion, None), minion)
+        for *columns, minion in conn.execute(query)
     ]
 
 

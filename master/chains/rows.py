@@ -407,7 +407,8 @@ _BY_JID = Lookup(
     MINION_ROWS.where(
         CHAIN_MINIONS.c.jid == sa.bindparam("b_jid"),
         CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"),
-    )
+    ),
+    ChainMinion,
 )
 _BY_REF = MINION_ROWS.where(
     OURS,
@@ -448,8 +449,7 @@ def runs(conn: sa.Connection, chain_id: int, epoch: int = 0) -> list[ChainMinion
 
 def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> ChainMinion | None:
     """Return the run that a job started on a minion."""
-    row = _BY_JID.one(conn, {"b_jid": jid, "b_minion": minion})
-    return None if row is None else ChainMinion._make(row)
+    return _BY_JID.one(conn, {"b_jid": jid, "b_minion": minion})
 
 
 def run_of(conn: sa.Connection, ref: RunRef, minion: str) -> ChainMinion | None:

@@ -55,7 +55,8 @@ _INSERT = KeyedInsert(EVENTS.c.seq, NewEventRow._fields)
 _KNOWN = Lookup(
     sa.select(EVENTS.c.seq).where(
         EVENTS.c.source == sa.bindparam("b_source"), EVENTS.c.event_id == sa.bindparam("b_event")
-    )
+    ),
+    int,
 )
 _HEADS = (
     sa.select(EVENTS.c.seq, EVENTS.c.tag)

@@ -6,14 +6,15 @@ import random
 import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-
-import sqlalchemy as sa
+from typing import NamedTuple
 
 from catena.core.errors import UsageError
 from catena.master.jobs.delivery import OPEN, Delivery
-from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 
 _SIZE = re.compile(r"([0-9]{1,7})(%?)\Z")
+#: States of deliveries that take a place of the batch, always or while the minion is connected.
+_BUSY = frozenset({Delivery.received.value, Delivery.running.value})
+_ON_THE_WAY = frozenset({Delivery.queued.value, Delivery.sent.value})
 
 
 def size(text: str, total: int) -> int:
@@ -56,6 +57,27 @@ def first_states(
     return states
 
 
+class BatchPlace(NamedTuple):
+    """One delivery of a batched job."""
+
+    minion: str
+    state: str
+    #: Seconds since the epoch.
+    changed: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFacts:
+    """The deliveries of a batched job, of which at least one is held."""
+
+    jid: str
+    places: tuple[BatchPlace, ...]
+    #: Seconds for which a delivery counts as running after its end.
+    wait_seconds: float
+    #: Whether the held deliveries never begin, because an earlier minion failed.
+    stops: bool
+
+
 @dataclass(frozen=True, slots=True)
 class BatchMoves:
     """What becomes of the held deliveries of a batched job, as (jid, minion, state)."""
@@ -66,50 +88,30 @@ class BatchMoves:
     cancel: tuple[tuple[str, str, str], ...] = ()
 
 
-def next_of(
-    conn: sa.Connection, jid: str, limit: int, connected: Container[str], now: float
-) -> BatchMoves:
+def next_of(facts: BatchFacts, limit: int, connected: Container[str], now: float) -> BatchMoves:
     """Return which held deliveries of a batched job begin, or are cancelled.
 
-    The caller moves them in the same transaction. `connected` is read from the writer's thread; a
-    minion that leaves meanwhile merely waits as queued.
+    The caller moves them in the transaction that read *facts*. `connected` is read from the
+    writer's thread; a minion that leaves meanwhile merely waits as queued.
 
     Args:
-        conn: the running transaction.
-        jid: the job.
+        facts: the deliveries of the job.
         limit: its batch.
         connected: ids of the minions that are connected.
-        now: the master's time.
+        now: the master's time, seconds since the epoch.
     """
-    query = sa.select(DELIVERIES.c.minion, DELIVERIES.c.state, DELIVERIES.c.changed)
-    rows = conn.execute(query.where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)).all()
-    held = [r for r in rows if r.state == Delivery.held.value]
-    if not held:
-        return BatchMoves()
-    rule = conn.execute(
-        sa.select(JOBS.c.batch_wait, JOBS.c.batch_failhard).where(JOBS.c.jid == jid)
-    ).one()
-    if rule.batch_failhard and _has_failed(conn, jid, {r.state for r in rows}):
-        return BatchMoves(cancel=tuple((jid, r.minion, r.state) for r in held))
-    busy = {Delivery.received.value, Delivery.running.value}
-    on_the_way = {Delivery.queued.value, Delivery.sent.value}
+    held = [place for place in facts.places if place.state == Delivery.held.value]
+    if facts.stops:
+        return BatchMoves(cancel=tuple((facts.jid, at.minion, at.state) for at in held))
     active = sum(
-        r.state in busy
-        or (r.state in on_the_way and r.minion in connected)
-        or (r.state not in OPEN and now - rule.batch_wait < r.changed <= now)
-        for r in rows
+        place.state in _BUSY
+        or (place.state in _ON_THE_WAY and place.minion in connected)
+        or (place.state not in OPEN and now - facts.wait_seconds < place.changed <= now)
+        for place in facts.places
     )
-    waiting = [r for r in held if r.minion in connected]
-    return BatchMoves(tuple((jid, r.minion, r.state) for r in waiting[: max(0, limit - active)]))
-
-
-def _has_failed(conn: sa.Connection, jid: str, states: Container[str]) -> bool:
-    """Return whether a minion of the job failed, refused it or lost it."""
-    if Delivery.rejected.value in states or Delivery.lost.value in states:
-        return True
-    bad = sa.or_(RETURNS.c.retcode != 0, sa.not_(RETURNS.c.success))
-    query = sa.select(sa.literal(1)).where(RETURNS.c.jid == jid, bad).limit(1)
-    return conn.execute(query).first() is not None
+    waiting = [place for place in held if place.minion in connected]
+    free = waiting[: max(0, limit - active)]
+    return BatchMoves(tuple((facts.jid, at.minion, at.state) for at in free))
 
 
 def subset(minions: Sequence[str], count: int, connected: Container[str]) -> tuple[str, ...]:

@@ -18,10 +18,10 @@ from catena.core.marks import is_resumable
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.executions.engine import JobObserver
-from catena.master.jobs import batch
+from catena.master.jobs import batch, batch_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import Delivery, DeliveryEvent
-from catena.master.jobs.model import DeliveryOrder, Holds, NoHolds
+from catena.master.jobs.model import DeliveryOrder, Holds, NoHolds, OpenDelivery
 from catena.master.jobs.order_clock import SteadyTime
 from catena.master.minions.sessions import MessageSender, Sessions
 from catena.master.store import restored
@@ -135,7 +135,10 @@ class Moves:
         """
         if not limit:
             return []
-        found = batch.next_of(conn, jid, limit, self, self.clock.now().timestamp())
+        facts = batch_rows.facts(conn, jid)
+        if facts is None:
+            return []
+        found = batch.next_of(facts, limit, self, self.clock.now().timestamp())
         for row in found.cancel:
             text = "not begun: an earlier minion failed (--failhard)"
             self.move(conn, row, DeliveryEvent.cancel, Actor.system, text)
@@ -275,13 +278,14 @@ class Handover:
         orders: list[DeliveryOrder] = []
         cancels: list[Cancellation] = []
         for row in job_rows.open_of(conn, minion):
-            at = (row.jid, minion, row.state)
-            if row.jid <= self._doubtful and row.jid not in known:
+            jid = row.job.jid
+            at = (jid, minion, row.state)
+            if jid <= self._doubtful and jid not in known:
                 if self._moves.move(
                     conn, at, DeliveryEvent.restored, Actor.system, restored.REASON
                 ):
                     continue
-            if row.state in _UNCONFIRMED and row.jid in known:
+            if row.state in _UNCONFIRMED and jid in known:
                 self._moves.move(conn, at, DeliveryEvent.receive, Actor.agent)
             elif row.state in _TO_SEND and row.cancel:
                 self._moves.move(conn, at, DeliveryEvent.stopped, Actor.agent, row.cancel)
@@ -289,13 +293,13 @@ class Handover:
             elif row.state in _TO_SEND:
                 orders.append(_order(row, minion))
             elif row.state == Delivery.held.value:
-                orders += self._moves.release(conn, row.jid, row.batch)
-            elif row.state not in _UNCONFIRMED and row.jid not in known:
+                orders += self._moves.release(conn, jid, row.job.batch)
+            elif row.state not in _UNCONFIRMED and jid not in known:
                 text = "the minion no longer knows this job"
                 self._moves.move(conn, at, DeliveryEvent.forgotten, Actor.agent, text)
                 continue
             if row.cancel:
-                cancels.append(Cancellation(minion, row.jid, row.cancel))
+                cancels.append(Cancellation(minion, jid, row.cancel))
         return Backlog(tuple(self._moves.sendable(conn, orders)), tuple(cancels))
 
     def deliver(self, pending: Backlog) -> None:
@@ -327,7 +331,7 @@ class Handover:
                 if row.state == Delivery.queued.value:
                     orders.append(_order(row, minion))
                 elif row.cancel:
-                    cancels.append(Cancellation(minion, row.jid, row.cancel))
+                    cancels.append(Cancellation(minion, row.job.jid, row.cancel))
         before = now - RESEND_SECONDS
         late = job_rows.unacknowledged(conn, before, now, self._moves.sessions)
         for jid, minions in late.items():
@@ -374,8 +378,8 @@ class Messages:
         check_outgoing(self.of(spec), socket="control", receiver="minion")
 
 
-def _order(row: sa.Row[Any], minion: str) -> DeliveryOrder:
-    return DeliveryOrder(minion, job_rows.spec_of(row, minion, job_rows.payload_of(row)))
+def _order(row: OpenDelivery, minion: str) -> DeliveryOrder:
+    return DeliveryOrder(minion, job_rows.spec_of(row.job, minion, row.payload))
 
 
 def _marking(jid: str, minions: list[str], state: Delivery, now: float) -> Any:

@@ -1,10 +1,10 @@
-"""Interface of the job service to the rest of the master."""
+"""Records of jobs, and the interface of the job service to the rest of the master."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import sqlalchemy as sa
 
@@ -81,3 +81,60 @@ class DeliveryOrder:
     spec: JobSpec
     #: Whether its delivery is already stored as `sent`.
     stored_as_sent: bool = False
+
+
+# Records of rows are tuples: a frozen dataclass takes three times as long to make.
+class JobRecord(NamedTuple):
+    """A job as it is stored."""
+
+    jid: str
+    fun: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    user: str
+    tgt: str
+    tgt_type: str
+    metadata: dict[str, Any]
+    #: Seconds since the epoch.
+    issued: float
+    #: Latest delivery by `order_clock`.
+    not_after: float
+    deadline_seconds: int
+    #: Maximum number of concurrent deliveries; 0: unlimited.
+    batch: int
+    #: End of the last delivery, seconds since the epoch; None while any is open.
+    ended: float | None
+
+
+class DeliveryRecord(NamedTuple):
+    """One delivery, for what happens to it next."""
+
+    state: str
+    #: Reason, queue position, last step: for people.
+    detail: str
+    #: Why it is to be cancelled; "": it is not.
+    cancel: str
+    #: Of its job.
+    batch: int
+    #: When its return was stored, seconds since the epoch; None: there is no return.
+    stored: float | None
+
+
+class DeliveryStatus(NamedTuple):
+    """One delivery of a job, for people."""
+
+    minion: str
+    state: str
+    detail: str
+    #: Seconds since the epoch.
+    changed: float
+
+
+class OpenDelivery(NamedTuple):
+    """A delivery that has not ended, with its job."""
+
+    job: JobRecord
+    state: str
+    #: Why it is to be cancelled; "": it is not.
+    cancel: str
+    payload: Payload | None

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 
-from catena.client.replies.jobs import JobOutputItem
 from catena.core.errors import LimitError
 from catena.core.ids import jid as checked_jid
 from catena.master.events.feed import JobFeed
 from catena.master.executions.engine import JobObserver
+from catena.master.jobs import output_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
+from catena.master.jobs.output_rows import OutputEnd, OutputPart
 from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Store, after_commit
-from catena.master.store.tables import OUTPUT
 from catena.transport.messages import JobOutput, OutputStored
 from catena.transport.peers import Peer
 
@@ -26,33 +26,6 @@ STREAMS = frozenset({"stdout", "stderr"})
 PART_CHARACTERS = 64 * 1024
 #: The largest numbers that make sense, far below those of the columns.
 ATTEMPT_LIMIT, POSITION_LIMIT = 1000, 2**48
-
-
-class OutputEnd(NamedTuple):
-    """Where the stored output of a job on one minion ends."""
-
-    seq: int = 0
-    attempt: int = 0
-    upto: int = 0
-    #: Characters that are stored.
-    kept: int = 0
-    #: Whether the last part is the mark at the limit.
-    is_full: bool = False
-
-
-class OutputPart(NamedTuple):
-    """A part as it is to be stored."""
-
-    seq: int
-    attempt: int
-    upto: int
-    missed: int
-    stream: str
-    text: str
-
-    def item(self, minion: str) -> JobOutputItem:
-        """Return the part as an item of a job's stream."""
-        return JobOutputItem(minion, self.seq, self.stream, self.text, self.missed)
 
 
 def next_part(end: OutputEnd, message: JobOutput, limit: int) -> OutputPart | None:
@@ -130,10 +103,9 @@ class Outputs:
         if row is None or MACHINE.is_final(Delivery(row.state)):
             # The return has it all, or the minion itself began the job.
             return None
-        part = next_part(_end(conn, message.jid, minion), message, self.limit)
+        part = next_part(output_rows.end(conn, message.jid, minion), message, self.limit)
         if part is not None:
-            values = {"jid": message.jid, "minion": minion, **part._asdict()}
-            conn.execute(sa.insert(OUTPUT).values(values))
+            output_rows.insert(conn, message.jid, minion, part)
         return part
 
 
@@ -146,23 +118,3 @@ def _check(message: JobOutput) -> None:
     limits = (ATTEMPT_LIMIT, POSITION_LIMIT, 4 * PART_CHARACTERS)
     if not all(0 <= number <= limit for number, limit in zip(numbers, limits, strict=True)):
         raise LimitError("a position in the output that makes no sense")
-
-
-def _end(conn: sa.Connection, jid: str, minion: str) -> OutputEnd:
-    mine = (OUTPUT.c.jid == jid) & (OUTPUT.c.minion == minion)
-    query = sa.select(OUTPUT.c.seq, OUTPUT.c.attempt, OUTPUT.c.upto, OUTPUT.c.stream).where(mine)
-    last = conn.execute(query.order_by(OUTPUT.c.seq.desc()).limit(1)).first()
-    if last is None:
-        return OutputEnd()
-    kept = conn.execute(sa.select(sa.func.sum(sa.func.length(OUTPUT.c.text))).where(mine)).scalar()
-    return OutputEnd(last.seq, last.attempt, last.upto, int(kept or 0), not last.stream)
-
-
-def parts(conn: sa.Connection, jid: str) -> Sequence[tuple[str, OutputPart]]:
-    """Return the stored parts of a job, each with its minion, in their order."""
-    query = sa.select(OUTPUT).where(OUTPUT.c.jid == jid)
-    rows = conn.execute(query.order_by(OUTPUT.c.minion, OUTPUT.c.seq)).all()
-    return [
-        (row.minion, OutputPart(row.seq, row.attempt, row.upto, row.missed, row.stream, row.text))
-        for row in rows
-    ]

@@ -22,6 +22,7 @@ from catena.core.job import JobProgress, JobReturn
 from catena.master.events import return_events
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.events.feed import JobFeed
+from catena.master.jobs import own_job_rows, progress_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery, DeliveryEvent
 from catena.master.jobs.handover import Handover, Moves
@@ -33,7 +34,6 @@ from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Bulk, Store, after_commit
 from catena.master.store.fast.pending import Pending
 from catena.master.store.metadata import Ready
-from catena.master.store.tables import PROGRESS
 from catena.transport.messages import Envelope, JobReceived, JobRejected, ReturnStored
 from catena.transport.peers import Peer
 from catena.transport.wire import Packed
@@ -225,13 +225,13 @@ class Returns:
     def _progress(self, conn: sa.Connection, minion: str, progress: JobProgress) -> None:
         row = job_rows.delivery(conn, progress.jid, minion)
         if row is None:
-            if job_rows.holder(conn, progress.jid) is not job_rows.Holder.nobody:
+            if own_job_rows.holder(conn, progress.jid) is not own_job_rows.Holder.nobody:
                 raise NotAllowedError(_NO_JOB)
             # A job that began on the minion (`catena call`): its return makes it known here.
             return
         if MACHINE.is_final(Delivery(row.state)) or not 0 < progress.seq <= PROGRESS_LIMIT:
             return
-        if not _insert_progress(conn, minion, progress):
+        if not progress_rows.insert(conn, minion, progress):
             return
         cause = DeliveryEvent.receive if progress.kind == "queued" else DeliveryEvent.progress
         at = (progress.jid, minion, row.state)
@@ -298,45 +298,28 @@ class Returns:
             NotAllowedError: the jid is that of a job which this minion was not given.
             TryLaterError: too many of them; the minion keeps it and says it again.
         """
-        own = job_rows.OwnJob(minion, ret)
-        if job_rows.adopted(conn, own):
+        own = own_job_rows.OwnJob(minion, ret)
+        if own_job_rows.adopted(conn, own):
             return None
-        holder = job_rows.holder(conn, ret.jid)
-        if holder is job_rows.Holder.master:
+        holder = own_job_rows.holder(conn, ret.jid)
+        if holder is own_job_rows.Holder.master:
             raise NotAllowedError(_NO_JOB)
         if not self._adopted.allow(minion):
             raise TryLaterError("too many jobs that this master did not give")
         is_ahead = ret.jid >= jid_at(self._parts.clock.now())
-        if is_ahead or holder is job_rows.Holder.minion:
+        if is_ahead or holder is own_job_rows.Holder.minion:
             why = "at a time that is not yet; check its clock" if is_ahead else "as another's did"
             given = self._parts.new_jid()
             text = "%s: job %s began on the minion %s; it is stored as %s"
             log.warning(text, minion, ret.jid, why, given)
             ret = replace(ret, jid=given)
-        job_rows.adopt(conn, own, ret.jid, now)
+        own_job_rows.adopt(conn, own, ret.jid, now)
         return ret
 
 
 def _check_time(seconds: float) -> None:
     if not abs(seconds) < SECONDS_LIMIT:
         raise LimitError("a time that makes no sense")
-
-
-def _insert_progress(conn: sa.Connection, minion: str, progress: JobProgress) -> bool:
-    rule = (PROGRESS.c.jid == progress.jid) & (PROGRESS.c.minion == minion)
-    rule = rule & (PROGRESS.c.seq == progress.seq)
-    if conn.execute(sa.select(PROGRESS.c.seq).where(rule)).first() is not None:
-        return False
-    row = {
-        "jid": progress.jid,
-        "minion": minion,
-        "seq": progress.seq,
-        "kind": progress.kind[:32],
-        "data": progress.data,
-        "when": progress.when,
-    }
-    conn.execute(sa.insert(PROGRESS).values(row))
-    return True
 
 
 def _sentence(progress: JobProgress) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,21 +14,24 @@ from catena.core.errors import NotFoundError
 from catena.core.finite import finite
 from catena.core.frozen import replace
 from catena.core.fsm import Actor
-from catena.core.ids import is_jid
 from catena.core.job import FunctionCall, JobReturn, JobSpec, Payload
 from catena.core.records import encode
 from catena.master.executions.ledger import PlainLifeCycle
 from catena.master.jobs.delivery import MACHINE, OPEN, Delivery, DeliveryEvent
-from catena.master.jobs.model import DeliveryOrder, JobRequest
+from catena.master.jobs.model import (
+    DeliveryOrder,
+    DeliveryRecord,
+    DeliveryStatus,
+    JobRecord,
+    JobRequest,
+    OpenDelivery,
+)
 from catena.master.requests.once import job_key, other_request
 from catena.master.store.fast.lookup import Lookup
 from catena.master.store.fast.many_rows import ManyRows
 from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import Ready
-from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS, RETURNS
-
-#: A row of columns known by name.
-Row = sa.Row[Any]
+from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 
 # Statements of the hot path are built once: building one costs more than running it.
 _INSERT_JOB = ManyRows(sa.insert(JOBS), JOBS.c.keys())
@@ -54,15 +56,22 @@ _THIS = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & (
     DELIVERIES.c.minion == sa.bindparam("b_minion")
 )
 _DELIVERY = Lookup(
-    sa.select(DELIVERIES, JOBS.c.batch, RETURNS.c.stored)
+    sa.select(
+        DELIVERIES.c.state,
+        DELIVERIES.c.detail,
+        DELIVERIES.c.cancel,
+        JOBS.c.batch,
+        RETURNS.c.stored,
+    )
     .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
     .outerjoin(
         RETURNS,
         (RETURNS.c.jid == DELIVERIES.c.jid) & (RETURNS.c.minion == DELIVERIES.c.minion),
     )
-    .where(_THIS)
+    .where(_THIS),
+    DeliveryRecord,
 )
-_REPEATED = Lookup(sa.select(JOBS.c.jid).where(JOBS.c.idempotency == sa.bindparam("b_key")))
+_REPEATED = Lookup(sa.select(JOBS.c.jid).where(JOBS.c.idempotency == sa.bindparam("b_key")), str)
 _SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
     sa.bindparam("b_minions", expanding=True)
 )
@@ -77,6 +86,22 @@ _PAYLOAD = (
     DELIVERIES.c.payload,
 )
 _PAYLOADS = sa.select(DELIVERIES.c.minion, *_PAYLOAD).where(_SOME)
+#: Selects the columns of `JobRecord`.
+JOB_ROWS: sa.Select[Any] = sa.select(*(JOBS.c[name] for name in JobRecord._fields))
+_JOB = JOB_ROWS.where(JOBS.c.jid == sa.bindparam("b_jid"))
+_STATUSES = (
+    sa.select(*(DELIVERIES.c[name] for name in DeliveryStatus._fields))
+    .where(DELIVERIES.c.jid == sa.bindparam("b_jid"))
+    .order_by(DELIVERIES.c.minion)
+)
+_OPEN_STATES = [state.value for state in OPEN]
+_OPEN_OF = (
+    JOB_ROWS.add_columns(DELIVERIES.c.state, DELIVERIES.c.cancel, *_PAYLOAD)
+    .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
+    .where(DELIVERIES.c.minion == sa.bindparam("b_minion"))
+    .where(DELIVERIES.c.state.in_(_OPEN_STATES))
+    .order_by(JOBS.c.jid)
+)
 _STANDING: sa.Select[Any] = (
     sa.select(
         DELIVERIES.c.minion,
@@ -107,9 +132,6 @@ _CLOSE = ManyRows(
 
 #: Asking the enumeration for a member takes ten times as long.
 _STATES = {state.value: state for state in Delivery}
-
-#: `deadline_seconds` of a job that a minion began itself; that of a request is 1 or more.
-OWN_DEADLINE = 0
 
 #: SQLite binds at most 32 766 values per statement.
 SLICE = 5000
@@ -144,18 +166,6 @@ class NewJob:
     deliveries: Mapping[str, Delivery]
     #: Deliveries under way at a time; 0: all.
     batch: int = 0
-
-
-class OwnJob(NamedTuple):
-    """A job that began on the minion itself (startup_states), with its return."""
-
-    minion: str
-    ret: JobReturn
-
-    @property
-    def key(self) -> str:
-        """Return what it is recognised by when it is sent again; no request has such a key."""
-        return f"\n{self.minion}\n{self.ret.jid}"
 
 
 def insert(conn: sa.Connection, new: NewJob) -> None:
@@ -201,84 +211,30 @@ def idempotency(request: JobRequest) -> str | None:
     return job_key(request.user, request.idempotency_key)
 
 
+def with_key(conn: sa.Connection, key: str | None) -> str | None:
+    """Return the jid of the job with the stored form of an idempotency key, or None."""
+    return _REPEATED.one(conn, {"b_key": key})
+
+
 def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
     """Return the jid of the job that an earlier request with this key made, or None.
 
     Raises:
         UsageError: the key has to match exactly, and that request was another one.
     """
-    found = _REPEATED.one(conn, {"b_key": idempotency(request)})
+    found = with_key(conn, idempotency(request))
     if found is None:
         return None
     if request.exact:
-        stored = job(conn, found.jid)
+        stored = job(conn, found)
         if _arguments(stored) != _arguments(request.call):
-            raise other_request(request.idempotency_key, f"job {found.jid}, {stored.fun}")
-    return str(found.jid)
+            raise other_request(request.idempotency_key, f"job {found}, {stored.fun}")
+    return found
 
 
-def _arguments(what: Row | FunctionCall) -> Any:
+def _arguments(what: JobRecord | FunctionCall) -> Any:
     """Return what makes one request another one; NaN is equal to itself there."""
     return finite([what.fun, what.tgt, encode(what.args), encode(what.kwargs)])
-
-
-def last_jid(conn: sa.Connection, before: str) -> str:
-    """Return the highest jid below *before* that this master made; "" if there is none.
-
-    Jobs that began on a minion itself are passed over: their jid is the minion's word. A jid of an
-    older version's that is no time is passed over, too.
-    """
-    query = sa.select(JOBS.c.jid).where(JOBS.c.jid < before)
-    query = query.where(JOBS.c.deadline_seconds != OWN_DEADLINE).order_by(JOBS.c.jid.desc())
-    with conn.execute(query.execution_options(yield_per=100)) as found:
-        return next((jid for jid in found.scalars() if is_jid(jid)), "")
-
-
-def adopt(conn: sa.Connection, job: OwnJob, jid: str, now: float) -> None:
-    """Store a job that a minion began itself, with its delivery, as *jid*."""
-    ret = job.ret
-    row = {
-        "jid": jid,
-        "fun": ret.fun[:255],
-        "args": list(ret.fun_args),
-        "kwargs": {},
-        "user": job.minion[:64],
-        "tgt": job.minion,
-        "tgt_type": "list",
-        "metadata": {} if jid == ret.jid else {"own_jid": ret.jid},
-        "issued": ret.started,
-        "not_after": now,
-        "deadline_seconds": OWN_DEADLINE,
-        "idempotency": job.key,
-        "open": 1,
-    }
-    conn.execute(sa.insert(JOBS).values(row))
-    state = Delivery.received.value
-    delivered = {"jid": jid, "minion": job.minion, "state": state, "changed": now}
-    conn.execute(sa.insert(DELIVERIES).values(delivered))
-
-
-class Holder(Enum):
-    """Whose job a jid is."""
-
-    nobody = "nobody"
-    #: A job that this master gave.
-    master = "master"
-    #: A job that began on a minion (`OwnJob`).
-    minion = "minion"
-
-
-def holder(conn: sa.Connection, jid: str) -> Holder:
-    """Return whose job *jid* is."""
-    row = conn.execute(sa.select(JOBS.c.idempotency).where(JOBS.c.jid == jid)).first()
-    if row is None:
-        return Holder.nobody
-    return Holder.minion if (row.idempotency or "").startswith("\n") else Holder.master
-
-
-def adopted(conn: sa.Connection, job: OwnJob) -> bool:
-    """Return whether *job* is stored already."""
-    return _REPEATED.one(conn, {"b_key": job.key}) is not None
 
 
 def with_payload(spec: JobSpec, minion: str, payload: Payload) -> JobSpec:
@@ -289,16 +245,13 @@ def with_payload(spec: JobSpec, minion: str, payload: Payload) -> JobSpec:
     return replace(spec, payload=payload, epoch=payload.epoch, tgt=minion, tgt_type="list")
 
 
-def payload_of(delivery: Any) -> Payload | None:
+def _payload(epoch: int, kind: str | None, number: int, body: Any) -> Payload | None:
     """Return the payload of a row with the columns of `_PAYLOAD`; None without one."""
-    kind = delivery.payload_kind
-    if kind is None:
-        return None
-    return Payload(kind, delivery.payload_number, delivery.epoch, delivery.payload)
+    return None if kind is None else Payload(kind, number, epoch, body)
 
 
-def spec_of(job: Row, minion: str, payload: Payload | None) -> JobSpec:
-    """Return the spec that a row of JOBS, and the payload of a delivery, describe."""
+def spec_of(job: JobRecord, minion: str, payload: Payload | None) -> JobSpec:
+    """Return the spec that a stored job, and the payload of a delivery, describe."""
     spec = JobSpec(
         jid=job.jid,
         user=job.user,
@@ -310,23 +263,20 @@ def spec_of(job: Row, minion: str, payload: Payload | None) -> JobSpec:
     return with_payload(spec, minion, payload) if payload else spec
 
 
-def job(conn: sa.Connection, jid: str) -> Row:
-    """Return the row of a job.
+def job(conn: sa.Connection, jid: str) -> JobRecord:
+    """Return a stored job.
 
     Raises:
         NotFoundError: there is none.
     """
-    row = conn.execute(sa.select(JOBS).where(JOBS.c.jid == jid)).one_or_none()
+    row = conn.execute(_JOB, {"b_jid": jid}).one_or_none()
     if row is None:
         raise NotFoundError(f"no job {jid}")
-    return row
+    return JobRecord._make(row)
 
 
-def delivery(conn: sa.Connection, jid: str, minion: str) -> Any:
-    """Return the row of one delivery, or None.
-
-    Beside its own columns it has `batch` of its job and `stored`, when its return was stored.
-    """
+def delivery(conn: sa.Connection, jid: str, minion: str) -> DeliveryRecord | None:
+    """Return one delivery, or None."""
     return _DELIVERY.one(conn, {"b_jid": jid, "b_minion": minion})
 
 
@@ -346,30 +296,32 @@ def standing(
     return found
 
 
-def deliveries(conn: sa.Connection, jid: str) -> Sequence[Row]:
+def deliveries(conn: sa.Connection, jid: str) -> list[DeliveryStatus]:
     """Return the deliveries of a job by minion id."""
-    query = sa.select(DELIVERIES).where(DELIVERIES.c.jid == jid).order_by(DELIVERIES.c.minion)
-    return conn.execute(query).all()
+    return [DeliveryStatus._make(row) for row in conn.execute(_STATUSES, {"b_jid": jid})]
 
 
-_OF_DELIVERY = (
-    DELIVERIES.c.minion,
-    DELIVERIES.c.state,
-    DELIVERIES.c.cancel,
-    *_PAYLOAD,
-)
+def open_of(conn: sa.Connection, minion: str) -> list[OpenDelivery]:
+    """Return the open deliveries of a minion with their jobs, oldest first."""
+    size = len(JobRecord._fields)
+    found = []
+    for row in conn.execute(_OPEN_OF, {"b_minion": minion}):
+        state, cancel, *payload = row[size:]
+        record = JobRecord._make(row[:size])
+        found.append(OpenDelivery(record, state, cancel, _payload(*payload)))
+    return found
 
 
-def open_of(conn: sa.Connection, minion: str) -> Sequence[Row]:
-    """Return the open deliveries of a minion joined with their jobs, oldest first."""
-    query = (
-        sa.select(JOBS, *_OF_DELIVERY)
-        .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
-        .where(DELIVERIES.c.minion == minion)
-        .where(DELIVERIES.c.state.in_([state.value for state in OPEN]))
-        .order_by(JOBS.c.jid)
-    )
-    return conn.execute(query).all()
+def open_jids(conn: sa.Connection, minion: str) -> Sequence[str]:
+    """Return the jids of the open deliveries of a minion."""
+    rule = (DELIVERIES.c.minion == minion) & DELIVERIES.c.state.in_(_OPEN_STATES)
+    return conn.execute(sa.select(DELIVERIES.c.jid).where(rule)).scalars().all()
+
+
+def set_cancel(conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
+    """Record that a delivery is to be cancelled, and why."""
+    rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == minion)
+    conn.execute(sa.update(DELIVERIES).where(rule).values(cancel=reason))
 
 
 def not_received(conn: sa.Connection, upto: str) -> list[tuple[str, str, str]]:
@@ -436,9 +388,9 @@ def orders(
     alike = spec_of(job(conn, jid), "", None)
     specs: dict[str, JobSpec] = {}
     for some in slices(minions, SLICE):
-        for row in conn.execute(_PAYLOADS, {"b_jid": jid, "b_minions": padded(some)}):
-            own = payload_of(row)
-            specs[row.minion] = with_payload(alike, row.minion, own) if own else alike
+        for minion, *columns in conn.execute(_PAYLOADS, {"b_jid": jid, "b_minions": padded(some)}):
+            own = _payload(*columns)
+            specs[minion] = with_payload(alike, minion, own) if own else alike
     return [DeliveryOrder(name, specs[name], stored_as_sent) for name in minions if name in specs]
 
 
@@ -573,15 +525,3 @@ def store_returns(
         for new, seq in zip(news, seqs, strict=True)
     ]
     _INSERT_RETURNS.run(conn, rows)
-
-
-def returns(conn: sa.Connection, jid: str) -> Sequence[Row]:
-    """Return the stored returns of a job by minion id."""
-    query = sa.select(RETURNS).where(RETURNS.c.jid == jid).order_by(RETURNS.c.minion)
-    return conn.execute(query).all()
-
-
-def progress(conn: sa.Connection, jid: str) -> Sequence[Row]:
-    """Return the stored steps of a job, per minion in their order."""
-    query = sa.select(PROGRESS).where(PROGRESS.c.jid == jid)
-    return conn.execute(query.order_by(PROGRESS.c.minion, PROGRESS.c.seq)).all()

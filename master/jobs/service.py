@@ -22,16 +22,15 @@ from catena.core.job import JobSpec
 from catena.core.redact import hide_arguments
 from catena.master.events.bus import EventBus
 from catena.master.executions.engine import JobObserver
-from catena.master.jobs import batch
+from catena.master.jobs import batch, own_job_rows
 from catena.master.jobs import rows as job_rows
-from catena.master.jobs.delivery import OPEN, UNDER_WAY, Delivery, DeliveryEvent
+from catena.master.jobs.delivery import UNDER_WAY, Delivery, DeliveryEvent
 from catena.master.jobs.handover import Cancellation, Handover, Messages, Moves
 from catena.master.jobs.model import DeliveryOrder, JobRequest, Submitted, Within
 from catena.master.jobs.order_clock import SteadyTime
 from catena.master.requests import once
 from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
-from catena.master.store.tables import DELIVERIES
 
 
 class NoMatchError(UsageError):
@@ -84,7 +83,7 @@ class Jobs:
         await self._parts.steady.open()
         # A jid of the far future (a clock that was wrong for a while) is not counted from.
         horizon = jid_at(self._parts.clock.now() + timedelta(days=1))
-        last = await self._store.read(lambda conn: job_rows.last_jid(conn, horizon))
+        last = await self._store.read(lambda conn: own_job_rows.last_jid(conn, horizon))
         # A restored database may lack the newest jids of the lost one.
         lost = await self._store.read(restored.horizon)
         is_near = lost <= jid_at(self._parts.clock.now() + timedelta(days=1) + restored.JID_GAP)
@@ -176,10 +175,7 @@ class Jobs:
 
     def abandon_in(self, conn: sa.Connection, minion: str, reason: str) -> None:
         """Do the same as `abandon` in the running transaction."""
-        open_states = [state.value for state in OPEN]
-        rule = (DELIVERIES.c.minion == minion) & DELIVERIES.c.state.in_(open_states)
-        query = sa.select(DELIVERIES.c.jid).where(rule)
-        for jid in conn.execute(query).scalars().all():
+        for jid in job_rows.open_jids(conn, minion):
             if self._cancel(conn, jid, (minion,), reason)[minion] == "stopping":
                 order = Cancellation(minion, jid, reason)
                 after_commit(conn, partial(self._parts.handover.cancel, order))
@@ -315,8 +311,7 @@ class Jobs:
             if minions and row.minion not in minions:
                 continue
             if row.state in {state.value for state in UNDER_WAY}:
-                rule = (DELIVERIES.c.jid == jid) & (DELIVERIES.c.minion == row.minion)
-                conn.execute(sa.update(DELIVERIES).where(rule).values(cancel=reason))
+                job_rows.set_cancel(conn, jid, row.minion, reason)
                 outcome[row.minion] = "stopping"
                 continue
             at = (jid, row.minion, row.state)

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.suggest import unknown
 from catena.core.target import Nodegroups, Subject, Target, parse
+from catena.master.minions import rows as minion_rows
 from catena.master.minions.facts import Facts
 from catena.master.store.database import Store
-from catena.master.store.tables import MINIONS
 
 #: Types that need nothing but the id.
 _BY_ID = frozenset({"glob", "pcre", "list"})
@@ -136,9 +136,7 @@ def _matching(
     pillars: Mapping[str, Mapping[str, Any]],
     given: Mapping[str, Mapping[str, Any]],
 ) -> tuple[str, ...]:
-    grains = {
-        row.id: row.grains for row in conn.execute(sa.select(MINIONS.c.id, MINIONS.c.grains))
-    }
+    grains = minion_rows.every_grains(conn)
     return tuple(
         name
         for name in sorted(ids)

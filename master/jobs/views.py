@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from typing import Any, TypedDict
 
@@ -30,14 +30,13 @@ from catena.core.ids import jid as checked_jid
 from catena.core.job import JobReturn
 from catena.core.redact import hide_arguments
 from catena.master.events.feed import JobFeed, Watch
-from catena.master.jobs import output
+from catena.master.jobs import output_rows, progress_rows, view_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
-from catena.master.jobs.model import JobRequest
+from catena.master.jobs.model import JobRecord, JobRequest
 from catena.master.jobs.service import Jobs
+from catena.master.jobs.view_rows import StoredReturn
 from catena.master.store.database import Store
-from catena.master.store.lists import padded
-from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 
 #: How often a follower is told whether the minions that it waits for are connected, seconds.
 PRESENCE_SECONDS = 1.0
@@ -90,16 +89,7 @@ class JobViews:
 
     async def list(self, wanted: JobList) -> list[JobLine]:
         """Return jobs, newest first, each with its deliveries by state and its failed returns."""
-        query = sa.select(JOBS).order_by(JOBS.c.jid.desc())
-        query = query.limit(max(1, min(wanted.limit, LIST_LIMIT)))
-        if wanted.fun:
-            query = query.where(JOBS.c.fun == wanted.fun)
-        if wanted.active:
-            query = query.where(JOBS.c.ended.is_(None))
-        if wanted.minion:
-            given = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.minion == wanted.minion)
-            query = query.where(JOBS.c.jid.in_(given))
-        found = await self._store.read(lambda conn: _listed(conn, query))
+        found = await self._store.read(lambda conn: _listed(conn, wanted))
         return [replace(job, not_after=self._by_wall_clock(job.not_after)) for job in found]
 
     async def show(self, jid: str) -> JobDetail:
@@ -213,7 +203,7 @@ def _new(jid: str, minions: Iterable[str]) -> JobNewItem:
     return JobNewItem(jid, tuple(minions), ())
 
 
-def _job(row: job_rows.Row) -> _Head:
+def _job(row: JobRecord) -> _Head:
     return {
         "jid": row.jid,
         "fun": row.fun,
@@ -229,19 +219,10 @@ def _job(row: job_rows.Row) -> _Head:
     }
 
 
-def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[JobLine]:
-    jobs = conn.execute(query).all()
-    counts: dict[str, Counter[str]] = {row.jid: Counter() for row in jobs}
-    failed: Counter[str] = Counter()
-    for start in range(0, len(jobs), job_rows.SLICE):
-        some = [row.jid for row in jobs[start : start + job_rows.SLICE]]
-        grouped = sa.select(DELIVERIES.c.jid, DELIVERIES.c.state, sa.func.count())
-        grouped = grouped.where(DELIVERIES.c.jid.in_(padded(some)))
-        for jid, state, count in conn.execute(grouped.group_by(*grouped.selected_columns[:2])):
-            counts[jid][state] = count
-        bad = sa.select(RETURNS.c.jid, sa.func.count()).where(RETURNS.c.jid.in_(padded(some)))
-        bad = bad.where(~RETURNS.c.success | (RETURNS.c.retcode != 0)).group_by(RETURNS.c.jid)
-        failed.update({jid: count for jid, count in conn.execute(bad)})
+def _listed(conn: sa.Connection, wanted: JobList) -> list[JobLine]:
+    jobs = view_rows.listed(conn, wanted, max(1, min(wanted.limit, LIST_LIMIT)))
+    jids = [row.jid for row in jobs]
+    counts, failed = view_rows.count_states(conn, jids), view_rows.count_failed(conn, jids)
     return [
         JobLine(**_job(row), states=dict(counts[row.jid]), failed=failed[row.jid]) for row in jobs
     ]
@@ -249,15 +230,15 @@ def _listed(conn: sa.Connection, query: sa.Select[Any]) -> list[JobLine]:
 
 def _shown(conn: sa.Connection, jid: str) -> JobDetail:
     steps: defaultdict[str, list[JobStep]] = defaultdict(list)
-    for row in job_rows.progress(conn, jid):
+    for row in progress_rows.steps(conn, jid):
         steps[row.minion].append(JobStep(row.seq, row.kind, row.data, row.when))
     minions = {
-        row.minion: JobOutcome(row.state, row.detail, row.changed, tuple(steps[row.minion]))
-        for row in job_rows.deliveries(conn, jid)
+        at.minion: JobOutcome(at.state, at.detail, at.changed, tuple(steps[at.minion]))
+        for at in job_rows.deliveries(conn, jid)
     }
-    for row in job_rows.returns(conn, jid):
-        known = minions.get(row.minion, JobOutcome())
-        minions[row.minion] = replace(known, ret=_return(row), late=row.late)
+    for stored in view_rows.returns(conn, jid):
+        known = minions.get(stored.minion, JobOutcome())
+        minions[stored.minion] = replace(known, ret=_return(stored), late=stored.late)
     return JobDetail(**_job(job_rows.job(conn, jid)), minions=minions)
 
 
@@ -267,15 +248,15 @@ def _past(conn: sa.Connection, jid: str) -> list[JobItem]:
     items: list[JobItem] = [_new(jid, (row.minion for row in rows))]
     items += [
         JobProgressItem(row.minion, row.seq, row.kind, row.data)
-        for row in job_rows.progress(conn, jid)
+        for row in progress_rows.steps(conn, jid)
     ]
-    items += [part.item(minion) for minion, part in output.parts(conn, jid)]
-    items += [JobReturnItem(row.minion, _return(row)) for row in job_rows.returns(conn, jid)]
+    items += [part.item(minion) for minion, part in output_rows.parts(conn, jid)]
+    items += [JobReturnItem(row.minion, _return(row)) for row in view_rows.returns(conn, jid)]
     items += [JobDeliveryItem(row.minion, row.state, row.detail) for row in rows]
     return items
 
 
-def _return(row: job_rows.Row) -> JobReturn:
+def _return(row: StoredReturn) -> JobReturn:
     ret: JobReturn = tolerant(JobReturn, row.ret, "return")
     return ret
 

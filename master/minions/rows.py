@@ -111,6 +111,12 @@ def stored_grains(conn: sa.Connection, name: str) -> dict[str, Any]:
     return conn.execute(query).scalar() or {}
 
 
+def every_grains(conn: sa.Connection) -> dict[str, dict[str, Any]]:
+    """Return the grains that each minion reported last, by id; {} if none."""
+    found = conn.execute(sa.select(MINIONS.c.id, MINIONS.c.grains))
+    return {name: data or {} for name, data in found}
+
+
 def in_conflict(conn: sa.Connection) -> Sequence[str]:
     """Return the minions whose identity a second claimant has used."""
     query = sa.select(MINIONS.c.id).where(MINIONS.c.conflict != "")

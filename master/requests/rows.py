@@ -14,11 +14,6 @@ from catena.master.store.tables import JOBS, REQUESTS
 _BATCH = 5000
 # Statements of the hot path are built once: building one costs more than running it.
 _INSERT = ManyRows(sa.insert(REQUESTS), ("user", "key", "verb", "digest", "answer", "at"))
-_REQUEST = Lookup(
-    sa.select(REQUESTS.c.verb, REQUESTS.c.digest, REQUESTS.c.answer).where(
-        REQUESTS.c.user == sa.bindparam("b_user"), REQUESTS.c.key == sa.bindparam("b_key")
-    )
-)
 
 
 class NewRequest(NamedTuple):
@@ -43,6 +38,14 @@ class StoredRequest(NamedTuple):
     answer: Any
 
 
+_REQUEST = Lookup(
+    sa.select(REQUESTS.c.verb, REQUESTS.c.digest, REQUESTS.c.answer).where(
+        REQUESTS.c.user == sa.bindparam("b_user"), REQUESTS.c.key == sa.bindparam("b_key")
+    ),
+    StoredRequest,
+)
+
+
 def insert(conn: sa.Connection, new: NewRequest) -> None:
     """Store a request and its answer."""
     _INSERT.run(conn, [new])
@@ -50,8 +53,7 @@ def insert(conn: sa.Connection, new: NewRequest) -> None:
 
 def request(conn: sa.Connection, user: str, key: str) -> StoredRequest | None:
     """Return the request that *user* made with a key, or None."""
-    row = _REQUEST.one(conn, {"b_user": user, "b_key": key})
-    return None if row is None else StoredRequest(row.verb, row.digest, row.answer)
+    return _REQUEST.one(conn, {"b_user": user, "b_key": key})
 
 
 def is_taken(conn: sa.Connection, user: str, key: str, job_key: str | None) -> bool:

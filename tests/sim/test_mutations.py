@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from catena.master.jobs import output, returns
+from catena.master.jobs.output_rows import OutputEnd
 from catena.minion.link.outbox import Outbox
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.chain_store import Chain
@@ -103,7 +104,7 @@ def stores_twice(stack: ExitStack, made: World) -> None:
     """A part of output that is sent again is stored again."""
     real = output.next_part
 
-    def next_part(end: output.OutputEnd, message: Any, limit: int) -> Any:
+    def next_part(end: OutputEnd, message: Any, limit: int) -> Any:
         known = (message.attempt, message.at + message.size) <= (end.attempt, end.upto)
         end = end._replace(attempt=message.attempt, upto=message.at) if known else end
         return real(end, message, limit)

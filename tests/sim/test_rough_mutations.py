@@ -18,7 +18,7 @@ from catena.master.chains.releases import Releases
 from catena.master.executions import due
 from catena.master.executions.due import Due, DueVerdict
 from catena.master.gate.minion_gate import MinionGate
-from catena.master.jobs import rows as job_rows
+from catena.master.jobs import own_job_rows
 from catena.minion.jobs import seen
 from catena.runtime import resume_file
 from tests.sim import world
@@ -104,13 +104,13 @@ def counts_foreign_uptime(stack: ExitStack, made: World | None) -> None:
 
 def lets_jids_be_taken(stack: ExitStack, made: World | None) -> None:
     """A return is refused whose jid another minion took first."""
-    real: Any = job_rows.holder
+    real: Any = own_job_rows.holder
 
     def holder(conn: Any, jid: str) -> Any:
         found = real(conn, jid)
-        return job_rows.Holder.master if found is job_rows.Holder.minion else found
+        return own_job_rows.Holder.master if found is own_job_rows.Holder.minion else found
 
-    stack.enter_context(mock.patch.object(job_rows, "holder", holder))
+    stack.enter_context(mock.patch.object(own_job_rows, "holder", holder))
 
 
 def confirms_what_has_ended(stack: ExitStack, made: World | None) -> None:

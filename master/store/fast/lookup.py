@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
 from catena.master.store.fast import direct
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +20,25 @@ class _Form:
     text: str
     #: Names of its parameters, in order.
     names: Sequence[str]
-    #: Makes a row from the columns' values.
-    row: Callable[..., Any]
     #: For each column the converter of the stored value; None if there is nothing to convert.
     readers: Sequence[Callable[[Any], Any] | None]
 
 
-class Lookup:
+class Lookup(Generic[R]):
     """A select of at most one row.
 
     Args:
         statement: with plain parameters and distinct column names.
+        record: makes the result; called with the values of the columns, in their order.
     """
 
-    def __init__(self, statement: sa.Select[Any]) -> None:
+    def __init__(self, statement: sa.Select[Any], record: Callable[..., R]) -> None:
         self._statement = statement
+        self._record = record
         self._form: _Form | None = None
 
-    def one(self, conn: sa.Connection, values: Mapping[str, Any]) -> Any:
-        """Return the row, with its columns as attributes, or None.
+    def one(self, conn: sa.Connection, values: Mapping[str, Any]) -> R | None:
+        """Return the record of the row, or None if there is no row.
 
         Args:
             conn: the running transaction.
@@ -48,14 +49,15 @@ class Lookup:
         """
         raw = direct.sqlite(conn)
         if raw is None:
-            return conn.execute(self._statement, values).one_or_none()
+            row = conn.execute(self._statement, values).one_or_none()
+            return None if row is None else self._record(*row)
         form = self._form
         if form is None:
             form = self._form = self._compiled(conn.dialect)
         found = direct.run(raw, form.text, [values[name] for name in form.names]).fetchone()
         if found is None:
             return None
-        return form.row(
+        return self._record(
             *[
                 value if read is None else read(value)
                 for value, read in zip(found, form.readers, strict=True)
@@ -68,5 +70,4 @@ class Lookup:
         readers = [
             column.type.dialect_impl(dialect).result_processor(dialect, None) for column in columns
         ]
-        row: Callable[..., Any] = namedtuple("Row", columns.keys())  # type: ignore[misc]
-        return _Form(str(compiled), tuple(compiled.positiontup), row, readers)
+        return _Form(str(compiled), tuple(compiled.positiontup), readers)

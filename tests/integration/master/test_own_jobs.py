@@ -6,7 +6,7 @@ import pytest
 
 from catena.client.requests.jobs import JobList
 from catena.core.job import JobProgress
-from catena.master.jobs import rows as job_rows
+from catena.master.jobs import own_job_rows
 from catena.transport.messages import (
     Failure,
     JobProgressed,
@@ -102,8 +102,8 @@ async def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str)
         (web1,) = await master.connect("web1")
         first = await master.submit()
         # As an older version adopted it.
-        own = job_rows.OwnJob("web1", a_return(poison))
-        await master.store.write(lambda conn: job_rows.adopt(conn, own, poison, 0.0))
+        own = own_job_rows.OwnJob("web1", a_return(poison))
+        await master.store.write(lambda conn: own_job_rows.adopt(conn, own, poison, 0.0))
         await master.jobs.open()
         second = await master.submit()
         assert first.jid < second.jid < "20260301120001"

@@ -25,7 +25,7 @@ from catena.core.job import JobSpec
 from catena.core.records import encode
 from catena.master import daemon
 from catena.master.daemon import Master
-from catena.master.jobs import output
+from catena.master.jobs import output_rows
 from catena.master.push import messages as m
 from catena.master.push.visitor import VisitDiedError
 from catena.master.push.worker import LEASE_EVERY, LEASE_SECONDS, WorkerParts
@@ -173,7 +173,7 @@ async def test_output_of_a_running_job_is_stored_once_and_shown_live(
         host.ends.set()
         await master.until(lambda: not master.ssh.visiting())
         assert (await master.states(done.jid))["web1"] == "done"
-        kept = await master.store.read(lambda conn: output.parts(conn, done.jid))
+        kept = await master.store.read(lambda conn: output_rows.parts(conn, done.jid))
         assert [part.text for _, part in kept] == ["one\n", "two\n"]
 
 

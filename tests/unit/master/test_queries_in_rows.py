@@ -15,6 +15,7 @@ PACKAGES = (
     "events",
     "executions",
     "gate",
+    "jobs",
     "keys",
     "minions",
     "process",

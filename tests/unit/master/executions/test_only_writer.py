@@ -30,6 +30,7 @@ BEGINNINGS = {
     "chains/draft_rows.py": {"EXECUTIONS"},
     "executions/approvals.py": {"APPROVALS"},
     "executions/rows.py": {"EXECUTIONS", "RUNS"},
+    "jobs/own_job_rows.py": {"DELIVERIES"},
     "jobs/rows.py": {"DELIVERIES"},
     "push/rows.py": {"SSH_HOSTS"},
 }

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from catena.master.jobs.output import OutputEnd, OutputPart, next_part
+from catena.master.jobs.output import next_part
+from catena.master.jobs.output_rows import OutputEnd, OutputPart
 from catena.transport.messages import JobOutput
 
 JID = "20260101000000000001"

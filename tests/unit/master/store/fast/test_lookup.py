@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
@@ -22,7 +23,18 @@ BOX = sa.Table(
 SELECT = sa.select(BOX, BOX.c.id.label("again")).where(
     BOX.c.name == sa.bindparam("b_name"), BOX.c.id > sa.bindparam("b_id")
 )
-THIS = Lookup(SELECT)
+
+
+class Box(NamedTuple):
+    id: int
+    name: str
+    full: bool
+    content: Any
+    since: float
+    again: int
+
+
+THIS = Lookup(SELECT, Box)
 
 
 @pytest.fixture
@@ -40,6 +52,7 @@ def conn() -> Iterator[sa.Connection]:
 def test_a_row_has_the_values_that_sqlalchemy_gives(conn: sa.Connection, name: str) -> None:
     values = {"b_id": 0, "b_name": name}
     found, known = THIS.one(conn, values), conn.execute(SELECT, values).one()
+    assert found is not None
     assert tuple(found) == tuple(known)
     assert [type(value) for value in found] == [type(value) for value in known]
     assert (found.name, found.full, found.content, found.again) == (
@@ -54,4 +67,4 @@ def test_lookup_of_a_missing_row_returns_none(conn: sa.Connection) -> None:
 def test_errors_are_those_of_sqlalchemy(conn: sa.Connection) -> None:
     conn.exec_driver_sql("DROP TABLE box")
     with pytest.raises(sa.exc.OperationalError, match="no such table"):
-        Lookup(SELECT).one(conn, {"b_name": "a", "b_id": 1})
+        Lookup(SELECT, Box).one(conn, {"b_name": "a", "b_id": 1})
