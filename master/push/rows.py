@@ -28,6 +28,7 @@ from catena.master.push.decide import HostFacts, OpenJob
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.store.chain_tables import CHAIN_MINIONS, CHAINS, LIVE
 from catena.master.store.execution_tables import EXECUTIONS
+from catena.master.store.lists import slices
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import DELIVERIES, JOBS
 
@@ -41,6 +42,35 @@ LEASED = "ssh_host"
 _MOVES = PlainLifeCycle(SSH_HOSTS, HOST, ("id",))
 
 
+class HostRecord(NamedTuple):
+    """A host as it is stored; times are seconds since the epoch."""
+
+    id: str
+    state: str
+    #: What it waits for, or what the visit does; for people.
+    detail: str
+    #: Last change of `state`.
+    since: float
+    #: Earliest time of the next visit.
+    due: float
+    #: Number of consecutive visits that did not reach it.
+    tries: int
+    #: Found by the last visit; "" before the first.
+    machine_id: str
+    boot_id: str
+    #: The last boot for which a start event was fired, and the time of that.
+    played: str
+    played_at: float
+
+
+_HOST_ROWS: sa.Select[Any] = sa.select(*(SSH_HOSTS.c[name] for name in HostRecord._fields))
+
+
+def _hosts(conn: sa.Connection, query: sa.Select[Any]) -> dict[str, HostRecord]:
+    """Return the hosts of a query that is made from _HOST_ROWS, by id."""
+    return {row.id: HostRecord._make(row) for row in conn.execute(query)}
+
+
 def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = False) -> list[str]:
     """Have hosts visited that rest, or that nobody asked for before; return those.
 
@@ -52,7 +82,7 @@ def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = Fa
     """
     moved = []
     for name in sorted(set(ids)):
-        row = conn.execute(sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id == name)).first()
+        row = host(conn, name)
         if row is None:
             values = {"id": name, "state": HostState.wanted.value, "since": now}
             conn.execute(sa.insert(SSH_HOSTS).values(values))
@@ -68,7 +98,7 @@ def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = Fa
 
 def move(
     conn: sa.Connection,
-    row: sa.Row[Any],
+    row: HostRecord,
     event: HostEvent,
     actor: Actor,
     now: float,
@@ -92,9 +122,10 @@ def move(
     return _MOVES.move_some(conn, statement, given, (source, event), actor) == 1
 
 
-def host(conn: sa.Connection, name: str) -> sa.Row[Any] | None:
-    """Return the row of one host."""
-    return conn.execute(sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id == name)).first()
+def host(conn: sa.Connection, name: str) -> HostRecord | None:
+    """Return one host; None if nobody ever asked for it."""
+    row = conn.execute(_HOST_ROWS.where(SSH_HOSTS.c.id == name)).first()
+    return None if row is None else HostRecord._make(row)
 
 
 def known_ids(conn: sa.Connection) -> Sequence[str]:
@@ -108,30 +139,26 @@ def set_detail(conn: sa.Connection, name: str, detail: str) -> None:
     conn.execute(sa.update(SSH_HOSTS).where(rule).values(detail=detail[:300]))
 
 
-def without_lease(conn: sa.Connection, now: float) -> Sequence[sa.Row[Any]]:
+def without_lease(conn: sa.Connection, now: float) -> list[HostRecord]:
     """Return the hosts that are visited by a master whose lease is over."""
     visited = SSH_HOSTS.c.state == HostState.visited.value
     live = leases.is_live(LEASED, SSH_HOSTS.c.id, now)
-    return conn.execute(sa.select(SSH_HOSTS).where(visited, sa.not_(live))).all()
+    return list(_hosts(conn, _HOST_ROWS.where(visited, sa.not_(live))).values())
 
 
-def hosts(conn: sa.Connection, names: Collection[str]) -> dict[str, sa.Row[Any]]:
-    """Return the rows of some hosts, by id."""
-    every = list(names)
-    found = {}
-    for start in range(0, len(every), SLICE):
-        some = every[start : start + SLICE]
-        query = sa.select(SSH_HOSTS).where(SSH_HOSTS.c.id.in_(some))
-        found.update({row.id: row for row in conn.execute(query)})
+def hosts(conn: sa.Connection, names: Collection[str]) -> dict[str, HostRecord]:
+    """Return those of *names* that somebody ever asked for, by id."""
+    found: dict[str, HostRecord] = {}
+    for some in slices(list(names), SLICE):
+        found |= _hosts(conn, _HOST_ROWS.where(SSH_HOSTS.c.id.in_(some)))
     return found
 
 
 def with_open_jobs(conn: sa.Connection, names: Collection[str]) -> list[str]:
     """Return those of *names* that have a job which they have not ended."""
-    every = list(names)
     found: list[str] = []
-    for start in range(0, len(every), SLICE):
-        rule = DELIVERIES.c.minion.in_(every[start : start + SLICE])
+    for some in slices(list(names), SLICE):
+        rule = DELIVERIES.c.minion.in_(some)
         query = sa.select(DELIVERIES.c.minion).where(rule, DELIVERIES.c.state.in_(OPEN_STATES))
         found += conn.execute(query.distinct()).scalars()
     return found
@@ -141,7 +168,7 @@ def with_open_jobs(conn: sa.Connection, names: Collection[str]) -> list[str]:
 class Desk:
     """All hosts that were ever asked for, with what is known of each."""
 
-    rows: Mapping[str, Any]
+    rows: Mapping[str, HostRecord]
     facts: Mapping[str, HostFacts]
     #: Those with a run that has not ended.
     busy: frozenset[str] = frozenset()
@@ -161,7 +188,7 @@ def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
         now: both clocks.
         again: seconds after which a host whose reboot was asked for is looked at.
     """
-    found = {row.id: row for row in conn.execute(sa.select(SSH_HOSTS))}
+    found = _hosts(conn, _HOST_ROWS)
     if not found:
         return Desk({}, {})
     return _desk(conn, found, sa.select(SSH_HOSTS.c.id), now, again)
@@ -169,7 +196,7 @@ def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
 
 def _desk(
     conn: sa.Connection,
-    found: Mapping[str, sa.Row[Any]],
+    found: Mapping[str, HostRecord],
     ours: sa.Select[tuple[str]],
     now: ClockReading,
     again: float,
@@ -229,7 +256,7 @@ def _looks(
     now: ClockReading,
     again: float,
     gathered: Mapping[str, _Gathered],
-    found: Mapping[str, Any],
+    found: Mapping[str, HostRecord],
 ) -> Iterable[tuple[str, float]]:
     """Yield when hosts are to be looked at.
 

@@ -41,6 +41,7 @@ from catena.master.push.hosts import RosterHosts
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.push.looks import Looks
 from catena.master.push.reports import Fire, Reports
+from catena.master.push.rows import HostRecord
 from catena.master.push.visitor import VisitDiedError, Visitor
 from catena.master.store.database import Store, StoreUnavailableError, after_commit
 from catena.transport.messages import JobRejected
@@ -275,7 +276,7 @@ class SshWorker:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._visits.clear()
 
-    async def _move(self, row: sa.Row[Any], event: HostEvent, **values: Any) -> bool:
+    async def _move(self, row: HostRecord, event: HostEvent, **values: Any) -> bool:
         now = self._parts.clocks().wall
         return await self._store.write(
             lambda conn: rows.move(conn, row, event, Actor.system, now, **values)
@@ -283,7 +284,7 @@ class SshWorker:
 
     # -- one visit -----------------------------------------------------------------------------
 
-    async def _begin(self, row: sa.Row[Any], errand: Errand) -> None:
+    async def _begin(self, row: HostRecord, errand: Errand) -> None:
         """Take the lease of a host and its job, then start the visit."""
         now = self._parts.clocks().wall
 
@@ -504,7 +505,7 @@ class SshWorker:
         await self._store.write(forget)
 
 
-def _release(row: sa.Row[Any], now: float, conn: sa.Connection) -> None:
+def _release(row: HostRecord, now: float, conn: sa.Connection) -> None:
     """End the visit of a master that is gone, unless it has renewed its lease meanwhile."""
     if leases.end_lapsed(conn, (rows.LEASED, row.id), now):
         text = "the master that was with it is gone"

@@ -1,12 +1,19 @@
-"""Each package of the master has its SQL in its row modules: `rows.py` and `*_rows.py`."""
+"""Each package of the master has its SQL in its row modules: `rows.py` and `*_rows.py`.
+
+Their functions return typed records, never rows of SQLAlchemy.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import pytest
+import sqlalchemy as sa
 
 MASTER = Path(__file__).parents[3] / "master"
 #: Packages whose modules hold no queries, except row modules and the exceptions below.
@@ -56,6 +63,68 @@ def modules_with_queries() -> dict[str, list[int]]:
     return {name: lines for name, lines in found.items() if lines}
 
 
+def row_modules() -> Iterator[str]:
+    """Yield the names of the row modules of `PACKAGES`."""
+    for package in PACKAGES:
+        for path in sorted((MASTER / package).rglob("*.py")):
+            if is_row_module(path):
+                parts = path.relative_to(MASTER).with_suffix("").parts
+                yield ".".join(("catena", "master", *parts))
+
+
+def public_functions(module: Any) -> Iterator[Any]:
+    """Yield the public functions that a module defines, with those of its classes."""
+    owners = [module, *filter(inspect.isclass, vars(module).values())]
+    for name, member in ((name, each) for owner in owners for name, each in vars(owner).items()):
+        function = getattr(member, "fget", member)
+        if not name.startswith("_") and inspect.isfunction(function):
+            if function.__module__ == module.__name__:
+                yield function
+
+
+def hands_out_rows(hint: Any) -> bool:
+    """Return whether a value of a type is, or contains, a row or result of SQLAlchemy.
+
+    Any as the whole type may be a row, too; within a record or a mapping it is a column.
+    """
+    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    if kind is Any:
+        return True
+    if inspect.isclass(kind):
+        if issubclass(kind, (sa.Row, sa.RowMapping, sa.Result)):
+            return True
+        if issubclass(kind, (Mapping, tuple)):
+            arguments = tuple(each for each in arguments if each is not Any)
+    return any(map(hands_out_rows, arguments))
+
+
+def mentions_of_rows(tree: ast.AST) -> list[int]:
+    """Return the lines that name the type of SQLAlchemy's rows."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    return [node.lineno for node in nodes if ast.unparse(node) in ("sa.Row", "sa.RowMapping")]
+
+
+def test_functions_of_row_modules_return_records() -> None:
+    found = [
+        f"{function.__module__}.{function.__qualname__}"
+        for name in row_modules()
+        for function in public_functions(importlib.import_module(name))
+        if hands_out_rows(get_type_hints(function).get("return", Any))
+    ]
+    assert found == []
+
+
+def test_only_row_modules_name_the_type_of_rows() -> None:
+    found = [
+        f"{path.relative_to(MASTER)}:{line}"
+        for package in PACKAGES
+        for path in sorted((MASTER / package).rglob("*.py"))
+        if not is_row_module(path)
+        for line in mentions_of_rows(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
 def test_queries_stand_in_row_modules() -> None:
     found = modules_with_queries()
     assert {name: lines for name, lines in found.items() if name not in EXCEPTIONS} == {}
@@ -80,3 +149,32 @@ def test_each_exception_has_queries() -> None:
 )
 def test_queries_are_found(code: str, found: bool) -> None:
     assert bool(list(queries(ast.parse(code)))) is found
+
+
+class Boat(NamedTuple):
+    """A record with a column of any type."""
+
+    cargo: Any
+
+
+@pytest.mark.parametrize(
+    ("hint", "found"),
+    [
+        (sa.Row[Any], True),
+        (sa.Row[Any] | None, True),
+        (sa.RowMapping, True),
+        (Sequence[sa.Row[tuple[int]]], True),
+        (dict[str, sa.Row[Any]], True),
+        (sa.CursorResult[Any], True),
+        (Any, True),
+        (list[Any], True),
+        (Boat | None, False),
+        (list[Boat], False),
+        (tuple[Boat, int], False),
+        (Mapping[str, Any], False),
+        (dict[str, dict[str, Any]], False),
+        (None, False),
+    ],
+)
+def test_rows_in_types_are_found(hint: Any, found: bool) -> None:
+    assert hands_out_rows(hint) is found
