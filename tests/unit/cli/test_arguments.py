@@ -40,29 +40,29 @@ from catena.core.errors import UsageError
         ("3.5", 3.5),
     ],
 )
-def test_a_word_is_read_as_salt_reads_it(text: str, expected: Any) -> None:
+def test_argument_is_parsed_as_salt_parses_it(text: str, expected: Any) -> None:
     assert value(text) == expected
 
 
-def test_a_word_with_a_name_and_an_equals_sign_is_a_keyword() -> None:
+def test_argument_with_a_name_and_an_equals_sign_is_a_keyword() -> None:
     assert split(["x", "a=1", "b=c=d", "/p=1", "2=3"]) == (
         ["x", "/p=1", "2=3"],
         {"a": 1, "b": "c=d"},
     )
 
 
-def test_a_keyword_given_twice_is_refused() -> None:
+def test_repeated_keyword_is_refused() -> None:
     with pytest.raises(UsageError, match="a= is given twice"):
         split(["a=1", "a=2"])
 
 
-def test_keywords_are_told_from_positional_words_as_salt_does() -> None:
+def test_keywords_are_distinguished_from_positional_arguments_as_in_salt() -> None:
     args, kwargs = split(["a==b", "x.y=1", "x-y=two", "_z=", "é=3", "1=2", "-a=b", "a=b=c"])
     assert args == ["a==b", "1=2", "-a=b"]
     assert kwargs == {"x.y": 1, "x-y": "two", "_z": "", "é": 3, "a": "b=c"}
 
 
 @pytest.mark.parametrize("word", ["\udcff", "a=\udcff", "{a: \udcff}"])
-def test_bytes_that_are_no_text_are_refused(word: str) -> None:
+def test_argument_that_is_not_utf_8_is_refused(word: str) -> None:
     with pytest.raises(UsageError, match=r"\\xff.* is not UTF-8 text"):
         split([word])

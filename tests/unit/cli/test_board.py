@@ -47,7 +47,7 @@ def event(board: ChainBoard, number: int, status: str, **more: Any) -> None:
     board.feed(ChainEventItem("x", data, STAMP))
 
 
-def test_failed_minions_come_first_and_what_has_no_room_is_counted() -> None:
+def test_board_shows_failed_minions_first_and_counts_those_that_do_not_fit() -> None:
     board = chain(
         done=[action(1, "Completed")],
         waits=[action(2, "Queued", waits="behind chain 6")],
@@ -65,7 +65,7 @@ def test_failed_minions_come_first_and_what_has_no_room_is_counted() -> None:
     assert board.board(9, 0).lines[2].text == "Run 2: behind chain 6"
 
 
-def test_event_moves_its_action_and_a_later_look_says_why_it_failed() -> None:
+def test_event_updates_its_action_and_a_later_view_gives_the_reason() -> None:
     board = chain(m=[action(1, "Queued", waits="x"), action(2, "Queued")])
     event(board, 1, "Picked Up", reason="reboot")
     assert board.board(1, 0).lines[0].text == "Run 1: waits for the boot"
@@ -78,13 +78,13 @@ def test_event_moves_its_action_and_a_later_look_says_why_it_failed() -> None:
     assert board.has_ended
 
 
-def test_events_of_unknown_actions_change_nothing() -> None:
+def test_events_of_unknown_actions_are_ignored() -> None:
     board = chain(m=[action(1, "Queued")])
     event(board, 99, "Failed", reason="x")
     assert board.board(1, 3).failures == []
 
 
-def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_kept_by_the_chain_board_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boards, "KEPT_FAILURES", 2)
     board = chain(m=[action(n, "Queued") for n in range(1, 6)])
     for number in range(1, 6):
@@ -92,7 +92,7 @@ def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert board.board(1, 9).failures == ["m: Run 4: no", "m: Run 5: no"]
 
 
-def test_waiting_minion_waits_since_its_last_action_or_the_start_of_the_chain() -> None:
+def test_waiting_time_begins_at_the_last_action_or_the_start_of_the_chain() -> None:
     board = ChainBoard()
     later = [action(2, "Completed", ended=50.0), action(3, "Queued", ended=0.0)]
     board.feed(view({"a": [action(1, "Queued")], "b": later}, due=40.0))
@@ -104,12 +104,14 @@ def test_waiting_minion_waits_since_its_last_action_or_the_start_of_the_chain() 
     ("kind", "since", "shown"),
     [(WAITING, 10.0, "5s"), (ACTIVE, 10.0, "5s"), (WAITING, 20.0, ""), (DONE, 10.0, "")],
 )
-def test_times_tick_while_a_minion_waits_or_works(kind: str, since: float, shown: str) -> None:
+def test_board_shows_the_elapsed_time_of_waiting_and_working_minions(
+    kind: str, since: float, shown: str
+) -> None:
     cells = _cells(BoardLine("a", kind, 0, 1, "", since), True, 15.0)
     assert cells[3].plain == shown
 
 
-def test_job_board_follows_a_batch() -> None:
+def test_job_board_shows_the_progress_of_a_batch() -> None:
     follower = JobFollower()
     board = JobBoard(follower, "test.ping on *")
     ret = {"success": False, "retcode": 2, "value": ["no such\x07 file"]}
@@ -133,7 +135,7 @@ def test_job_board_follows_a_batch() -> None:
     assert found.failures == ["a: no such\\x07 file"]
 
 
-def test_job_board_shows_files_on_their_way() -> None:
+def test_job_board_shows_running_file_transfers() -> None:
     follower = JobFollower()
     board = JobBoard(follower, "state.apply on *")
     data = {"path": "iso/\x1b.iso", "done": 41 << 20, "total": 700 << 20}
@@ -156,11 +158,11 @@ def test_job_board_shows_files_on_their_way() -> None:
 @pytest.mark.parametrize(
     "data", [None, [], {}, {"path": "a", "done": "1", "total": 2}, {"path": 1, "done": 1}]
 )
-def test_malformed_transfers_are_ignored(data: Any) -> None:
+def test_malformed_transfer_progress_is_ignored(data: Any) -> None:
     assert fetching({"type": "progress", "minion": "a", "kind": "transfer", "data": data}) == ""
 
 
-def test_tags_of_states_become_id_and_function() -> None:
+def test_state_tag_is_shown_as_id_and_function() -> None:
     tag = "file_|-a b_|-/etc/x_|-managed"
     assert spoken(f"x {tag}: no") == "x a b (file.managed): no"
     assert spoken("no tag: a_|-b") == "no tag: a_|-b"
@@ -168,7 +170,7 @@ def test_tags_of_states_become_id_and_function() -> None:
     assert parts("else") == ("else", "")
 
 
-def test_board_shows_the_last_line_that_a_running_action_printed() -> None:
+def test_board_shows_the_last_output_line_of_a_running_action() -> None:
     board = chain(m=[action(1, "Picked Up"), action(2, "Queued")])
     board.feed(ChainOutputItem("m", "stdout", "a\nb\x1b\n\n", 0))
     assert board.board(1, 0).lines[0].text == "Run 1: b\\x1b"

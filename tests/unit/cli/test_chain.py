@@ -43,7 +43,7 @@ def script(**written: Any) -> dict[str, Any]:
     return {"ret": {"cmd_|-a_|-b_|-script": {"result": True, "changes": written}}}
 
 
-def test_last_lines_of_a_script_are_shown() -> None:
+def test_chain_show_prints_the_last_lines_of_a_script() -> None:
     lines = "".join(f"line {n}\n" for n in range(8))
     found = shown(script(stdout=lines, stderr="oh\x1b[31m", retcode=0))
     assert found == [
@@ -54,7 +54,7 @@ def test_last_lines_of_a_script_are_shown() -> None:
     assert shown(script(stdout=lines), full=True) == [f"| line {n}" for n in range(8)]
 
 
-def test_output_of_a_failed_action_is_in_its_comment_already() -> None:
+def test_output_of_a_failed_action_is_not_repeated_below_its_comment() -> None:
     failed: dict[str, Any] = {"status": "Failed", "comment": "exit code 3"}
     assert shown(script(stdout="x"), **failed) == ["exit code 3"]
     assert shown(script(stdout="x"), full=True, **failed) == ["exit code 3", "| x"]
@@ -82,12 +82,14 @@ PAUSE = PauseView("", "joe", 1.0)
         ),
     ],
 )
-def test_list_tells_where_a_chain_is_paused(pauses: list[PauseView], state: str) -> None:
+def test_chain_list_names_the_minions_on_which_a_chain_is_paused(
+    pauses: list[PauseView], state: str
+) -> None:
     line = ChainLine(7, "patch", "anna", "running", "", 0, 0, 1, 1, {}, False, tuple(pauses))
     assert f" {state} " in listing([line])
 
 
-def test_show_tells_who_paused_a_chain() -> None:
+def test_chain_show_names_who_paused_a_chain() -> None:
     paused = replace(VIEW, state="running", paused=(replace(PAUSE, minion="web1"),))
     text = chain_text(paused, False)
     assert text.startswith("Chain 7 patch: running, paused on web1\n")
@@ -121,7 +123,7 @@ def test_watch_tells_of_starts_that_wait(event: str, reason: str, text: str) -> 
 
 
 @pytest.mark.parametrize("event", ["paused", "continued"])
-def test_watch_tells_of_pauses(event: str) -> None:
+def test_chain_watch_prints_pauses(event: str) -> None:
     data = {"chain": 7, "label": "patch", "event": event, "reason": "on web1", "by": "joe"}
     item = ChainEventItem(f"catena/chain/7/{event}", data, "2026-03-01T12:00:00+00:00")
     (line,) = event_lines(VIEW, item, False)
@@ -152,7 +154,7 @@ class RunningMaster:
         yield replace(view, state="done")
 
 
-def test_watch_prints_the_output_of_running_commands_on_stderr(
+def test_chain_watch_prints_the_output_of_commands_on_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(commands, "connect", lambda ctx: RunningMaster())
@@ -162,7 +164,7 @@ def test_watch_prints_the_output_of_running_commands_on_stderr(
     assert "web1: one" not in said.out
 
 
-def test_watch_of_a_draft_says_so_and_ends(
+def test_chain_watch_of_a_draft_ends_with_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(commands, "connect", lambda ctx: Master())

@@ -17,7 +17,7 @@ def offered(words: list[str], word: str) -> list[str]:
     return [item.value for item in found]
 
 
-def test_functions_are_completed_module_first() -> None:
+def test_completion_offers_modules_before_functions() -> None:
     assert "pkg." in offered(["run", "web1"], "pk")
     assert "test.ping" in offered(["call"], "test.p")
     assert offered(["doc"], "test.pin") == ["test.ping"]
@@ -27,12 +27,12 @@ def test_completion_is_silent_without_a_master(tmp_path: Path) -> None:
     assert offered(["-c", str(tmp_path), "run"], "web") == []
 
 
-def test_an_unfinished_option_before_the_word_is_no_error() -> None:
+def test_completion_ignores_an_unknown_option_before_the_word() -> None:
     assert offered(["run", "--wrong", "web1"], "test.pin") in ([], ["test.ping"])
 
 
 @pytest.mark.parametrize("shell", sorted(completion.PLACES))
-def test_script_is_installed_where_the_shell_reads_it(
+def test_completion_script_is_installed_where_the_shell_reads_it(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -45,6 +45,6 @@ def test_script_is_installed_where_the_shell_reads_it(
     assert "_CATENA_COMPLETE" in written
 
 
-def test_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_for_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", "tcsh"]) == 2
     assert "bash" in capsys.readouterr().err

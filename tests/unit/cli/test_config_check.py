@@ -12,7 +12,7 @@ def check(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[s
     return code, capsys.readouterr().err.replace(f"{folder}/", "").splitlines()
 
 
-def test_a_fault_of_a_drop_in_file_names_that_file(
+def test_config_check_names_the_drop_in_file_of_an_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "master").write_text("port: 4605\n")
@@ -23,7 +23,7 @@ def test_a_fault_of_a_drop_in_file_names_that_file(
     assert said == ["master.d/x.conf:1: unknown setting 'prot'; did you mean 'port'?"]
 
 
-def test_what_is_not_there_is_named_and_no_fault(
+def test_config_check_warns_about_missing_files_without_failing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "master").write_text(
@@ -53,7 +53,7 @@ def test_what_is_not_there_is_named_and_no_fault(
         ("minion", "master_finger: 'aa:zz'", "master_finger: 'aa:zz' is not a fingerprint: 64"),
     ],
 )
-def test_what_a_daemon_would_refuse_is_refused(
+def test_config_check_refuses_what_a_daemon_refuses(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str, text: str, said: str
 ) -> None:
     (tmp_path / name).write_text(f"{text}\n")
@@ -64,7 +64,7 @@ def test_what_a_daemon_would_refuse_is_refused(
     assert f"{name}: ok" not in lines
 
 
-def test_a_minion_without_a_file_does_not_start(
+def test_minion_without_a_configuration_file_does_not_start(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(["-c", str(tmp_path), "minion"]) == 2

@@ -23,9 +23,7 @@ from catena.core.errors import ConfigError
         ("fileserver_backend", "git"),
     ],
 )
-def test_file_servers_that_are_not_built_in_are_refused_by_the_master(
-    key: str, value: object
-) -> None:
+def test_master_refuses_file_servers_that_are_not_built_in(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"{key}: files come from local folders"):
         load(MasterSettings, {key: value}, SALT_KEYS)
     if key in MINION_KEYS:
@@ -36,13 +34,13 @@ def test_file_servers_that_are_not_built_in_are_refused_by_the_master(
     ("key", "value"),
     [("gitfs_remotes", []), ("fileserver_backend", ["roots"]), ("fileserver_backend", "roots")],
 )
-def test_file_server_that_is_built_in_is_taken(key: str, value: object) -> None:
+def test_master_accepts_the_built_in_file_server(key: str, value: object) -> None:
     _, loaded = load(MasterSettings, {key: value}, SALT_KEYS)
     assert loaded.without_effect == (key,)
 
 
 @pytest.mark.parametrize("key", ["schedule", "external_auth", "publisher_acl"])
-def test_what_does_not_happen_yet_is_said_and_checked(
+def test_setting_of_an_unimplemented_feature_fails_config_check_and_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
     (tmp_path / "master").write_text(f"{key}: {{x: {{}}}}\n")

@@ -12,14 +12,14 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-def test_a_mistyped_option_is_no_argument_of_the_function(
+def test_mistyped_option_before_the_function_arguments_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["run", "*", "test.ping", "--ou", "json"]) == 2
     assert "unknown option '--ou'; did you mean '--out'?" in said(capsys)
 
 
-def test_letters_that_are_no_options_are_not_taken_apart(
+def test_unknown_combined_short_options_are_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # -t is an option of `run`; `ls -lt` means none.
@@ -27,7 +27,7 @@ def test_letters_that_are_no_options_are_not_taken_apart(
     assert "unknown option '-lt'" in said(capsys)
 
 
-def test_numbers_and_what_follows_two_dashes_reach_the_function(
+def test_negative_numbers_and_words_after_two_dashes_reach_the_function(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     place = ["-c", str(tmp_path)]
@@ -37,7 +37,7 @@ def test_numbers_and_what_follows_two_dashes_reach_the_function(
     assert capsys.readouterr().out.split() == ["local:", "-1", "local:", "--all"]
 
 
-def test_an_expanded_glob_is_told_from_a_target(
+def test_target_that_the_shell_expanded_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -47,14 +47,14 @@ def test_an_expanded_glob_is_told_from_a_target(
     assert "the shell has expanded the target" in said(capsys)
 
 
-def test_a_function_without_a_module_is_refused_before_anything_is_sent(
+def test_function_without_a_module_is_refused_before_it_is_sent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["run", "*", "ping"]) == 2
     assert "such as test.ping" in said(capsys)
 
 
-def test_an_unreadable_folder_is_a_sentence_and_no_traceback(
+def test_unreadable_folder_is_reported_without_a_traceback(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -65,7 +65,7 @@ def test_an_unreadable_folder_is_a_sentence_and_no_traceback(
     assert said(capsys) == ("catena: /var/log/catena: Permission denied; are you root here?\n")
 
 
-def test_doc_shows_states_where_no_function_has_the_name(
+def test_doc_shows_a_state_when_no_function_has_the_name(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["doc", "file.managed"]) == 0
@@ -74,14 +74,14 @@ def test_doc_shows_states_where_no_function_has_the_name(
     assert "context:" not in out
 
 
-def test_a_wrong_module_is_not_offered_as_the_right_one(
+def test_doc_suggests_the_nearest_module(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["doc", "tst"]) == 2
     assert "did you mean 'test'?" in said(capsys)
 
 
-def test_a_target_is_sent_when_the_current_folder_cannot_be_read(
+def test_target_is_sent_when_the_current_folder_is_unreadable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(path: object, *_: object, **__: object) -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_log_level_before_or_behind_the_command_tells_each_step(
+def test_log_level_is_accepted_before_and_after_the_command(
     folder: str, before: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["call", "--local", "state.apply", "a"]
@@ -43,18 +43,24 @@ def test_log_level_before_or_behind_the_command_tells_each_step(
     assert "running state" not in shown.out
 
 
-def test_unknown_log_level_names_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_log_level_is_refused_with_the_known_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["call", "--local", "test.ping", "-l", "loud"]) == 2
     assert "'debug'" in capsys.readouterr().err
 
 
-def test_letters_of_the_function_are_no_log_level(capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_letters_of_the_function_are_not_taken_for_a_log_level(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(["call", "--local", "cmd.run", "ls", "-la"]) == 2
     assert "come after --" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["--force-color", "--force-colour"])
-def test_colours_can_be_forced(folder: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_colours_can_be_forced_and_disabled(
+    folder: str, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["-c", folder, "call", "--local", "test.ping", word]) == 0
     assert "\x1b[" in capsys.readouterr().out
     assert run(["-c", folder, "call", "--local", "test.ping", "--no-color"]) == 0
@@ -83,7 +89,7 @@ def test_state_output_of_the_configuration_is_the_default(
     assert line in capsys.readouterr().out
 
 
-def test_state_verbose_of_the_configuration_hides_what_is_clean(
+def test_state_verbose_false_in_the_configuration_hides_unchanged_states(
     folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (Path(folder) / "minion.d").mkdir()
@@ -94,7 +100,7 @@ def test_state_verbose_of_the_configuration_hides_what_is_clean(
     assert "ID: a" not in shown
 
 
-def test_state_output_that_is_none_is_named(
+def test_unknown_state_output_is_refused_with_the_nearest(
     folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (Path(folder) / "minion").open("a") as file:

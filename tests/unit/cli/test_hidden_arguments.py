@@ -21,7 +21,9 @@ class Stdin:
         self.buffer = io.BytesIO(data)
 
 
-def test_every_source_adds_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keyword_arguments_are_read_from_file_stdin_and_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "kwargs"
     file.write_text('{"password": "a: b", "port": 5}')
     monkeypatch.setattr("sys.stdin", Stdin(b"token: xyz\n"))
@@ -32,7 +34,7 @@ def test_every_source_adds_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }  # fmt: skip
 
 
-def test_a_pipe_is_read(tmp_path: Path) -> None:
+def test_keyword_arguments_are_read_from_a_pipe(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.write(write, b"password: secret\n")
     os.close(write)
@@ -54,7 +56,9 @@ def test_a_pipe_is_read(tmp_path: Path) -> None:
         ("name: again\n", "name= is given twice"),
     ],
 )
-def test_a_source_that_is_no_mapping_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_arguments_file_without_a_mapping_is_refused_without_its_content(
+    tmp_path: Path, text: str, why: str
+) -> None:
     file = tmp_path / "kwargs"
     file.write_text(text)
     with pytest.raises(UsageError, match=why) as found:
@@ -70,12 +74,12 @@ def test_a_source_that_is_no_mapping_is_refused(tmp_path: Path, text: str, why: 
         ("password=NOT_THERE_AT_ALL", "NOT_THERE_AT_ALL is not set"),
     ],
 )
-def test_a_variable_that_is_missing_is_named(pair: str, why: str) -> None:
+def test_missing_environment_variable_is_refused_by_name(pair: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         with_hidden({}, given(kwarg_env=(pair,)))
 
 
-def test_call_takes_them(
+def test_call_accepts_arguments_from_the_environment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "minion").write_text(f"root_dir: {tmp_path}\nid: here\n")
@@ -93,7 +97,7 @@ def test_call_takes_them(
         ["chain", "add", "night", "-t", "*", "--cmd", "ls", "--pillar-file", "x"],
     ],
 )
-def test_what_takes_no_arguments_refuses_them(
+def test_commands_without_arguments_refuse_argument_options(
     words: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "master").write_text(f"root_dir: {tmp_path}\n")

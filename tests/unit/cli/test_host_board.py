@@ -9,7 +9,7 @@ from catena.cli.output.board import ACTIVE, DONE, FAILED, WAITING, failure
 from catena.cli.output.host_board import HostBoard
 
 
-def test_hosts_have_steps_times_and_reasons() -> None:
+def test_host_board_shows_steps_times_and_reasons() -> None:
     board = HostBoard("state.apply", ["a", "b", "c", "d"], 2, 100.0)
     board.say("a", "connect: 10.0.0.1", 101.0)
     board.say("a", "run: 3/20", 105.0)
@@ -31,14 +31,14 @@ def test_hosts_have_steps_times_and_reasons() -> None:
 
 
 @pytest.mark.parametrize("text", ["run: 9/4", "run: 5/0"])
-def test_senseless_steps_never_exceed_their_total(text: str) -> None:
+def test_invalid_step_count_never_exceeds_its_total(text: str) -> None:
     board = HostBoard("x", ["a"], 1, 0.0)
     board.say("a", text, 1.0)
     (line,) = board.board(1, 0).lines
     assert line.done <= line.total
 
 
-def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_kept_by_the_host_board_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_board, "KEPT_FAILURES", 2)
     board = HostBoard("x", ["a", "b", "c"], 3, 0.0)
     for host in ("a", "b", "c"):
@@ -55,5 +55,5 @@ def test_kept_failures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"retcode": 3, "stdout": "", "stderr": ""}, "exit code 3"),
     ],
 )  # fmt: skip
-def test_failed_command_is_its_code_and_last_line(value: object, text: str) -> None:
+def test_failed_command_is_shown_with_its_code_and_last_line(value: object, text: str) -> None:
     assert failure(value) == text

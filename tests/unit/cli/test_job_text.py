@@ -30,23 +30,23 @@ def ret(**changes: Any) -> JobOutcome:
     return JobOutcome("done", ret=replace(found, **changes), late=False)
 
 
-def test_a_job_says_what_was_asked_of_whom() -> None:
+def test_job_text_names_the_function_the_target_and_the_user() -> None:
     head = job_text(view(), False).splitlines()
     assert head[0] == "Job 20261121153811000000: cmd.run id runas=joe"
     assert head[1].startswith("  on web* (glob), by root, at 1970-01-01")
     assert head[1].endswith(", not ended")
 
 
-def test_a_failure_is_told_from_a_success() -> None:
+def test_job_text_distinguishes_failure_and_success() -> None:
     text = job_text(view(a=ret(), b=ret(success=False, retcode=3, value="no")), False)
     assert "a succeeded in 0.25 s\na:\n    ok" in text
     assert "b failed (code 3) in 0.25 s\nb:\n    no" in text
 
 
-def test_a_minion_without_an_answer_shows_where_it_stands() -> None:
+def test_job_text_shows_the_progress_of_a_minion_without_an_answer() -> None:
     waiting = JobOutcome("queued", "behind 1", steps=(JobStep(1, "queued", {}, 1.0),))
     assert "a: queued: behind 1, 1 steps, the last at " in job_text(view(a=waiting), False)
 
 
-def test_what_a_host_says_can_not_steer_the_terminal() -> None:
+def test_job_text_escapes_control_characters_of_a_host() -> None:
     assert "\x1b" not in job_text(view(a=JobOutcome("queued", "\x1b[2J")), False)

@@ -12,7 +12,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_file_gets_nothing() -> None:
+def test_live_lines_are_not_written_to_a_file() -> None:
     stream = io.StringIO()
     live = LiveLines(stream)
     live.say("web1", "connect")
@@ -21,7 +21,7 @@ def test_a_file_gets_nothing() -> None:
     assert stream.getvalue() == ""
 
 
-def test_lines_are_redrawn_and_taken_away() -> None:
+def test_live_lines_are_redrawn_and_removed() -> None:
     stream = Terminal()
     live = LiveLines(stream)
     live.say("web1", "connect")
@@ -33,13 +33,13 @@ def test_lines_are_redrawn_and_taken_away() -> None:
     assert stream.getvalue().endswith("\x1b[2F\x1b[Jweb1: run: uptime\n\x1b[1F\x1b[J")
 
 
-def test_what_a_host_says_does_not_reach_the_terminal_as_it_is() -> None:
+def test_live_lines_escape_control_characters_of_a_host() -> None:
     stream = Terminal()
     LiveLines(stream).say("web1", "\x1b[2J\nowned")
     assert "\x1b[2J" not in stream.getvalue()
 
 
-def test_first_line_counts_the_hosts_that_are_done() -> None:
+def test_live_lines_begin_with_the_count_of_finished_hosts() -> None:
     stream = Terminal()
     live = LiveLines(stream, total=30)
     for number in range(22):

@@ -11,12 +11,12 @@ from catena import __version__
 from catena.cli.commands import COMMANDS, cli, run
 
 
-def test_a_mistyped_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistyped_command_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chian", "list"]) == 2
     assert "did you mean 'chain'" in capsys.readouterr().err
 
 
-def test_a_missing_master_is_exit_3_with_what_to_do(
+def test_missing_master_is_exit_code_3_with_advice(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "master").write_text(f"root_dir: {tmp_path}\n")
@@ -34,7 +34,7 @@ def test_every_command_of_the_table_can_be_loaded() -> None:
         assert command.name == name
 
 
-def test_help_imports_no_command_and_nothing_heavy() -> None:
+def test_help_imports_no_command_module_and_no_large_library() -> None:
     code = (
         "import sys\n"
         "from catena.cli.commands import run\n"
@@ -49,7 +49,7 @@ def test_help_imports_no_command_and_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
-def test_the_version_needs_no_parser_of_command_lines() -> None:
+def test_version_is_printed_without_importing_click() -> None:
     code = (
         "import sys\n"
         "from catena.cli import main\n"
@@ -60,7 +60,7 @@ def test_the_version_needs_no_parser_of_command_lines() -> None:
     assert done.stdout == f"catena, version {__version__}\n[]\n"
 
 
-def test_talking_to_the_master_imports_no_zeromq_and_no_yaml() -> None:
+def test_run_command_imports_neither_zeromq_nor_yaml() -> None:
     code = (
         "import sys\n"
         "import catena.cli.run\n"
@@ -71,7 +71,7 @@ def test_talking_to_the_master_imports_no_zeromq_and_no_yaml() -> None:
 
 
 @pytest.mark.parametrize("words", [["key", "list"], ["run", "*", "test.ping"]])
-def test_the_folder_of_the_files_comes_before_the_command(
+def test_config_dir_after_the_command_is_refused_with_advice(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
     assert run([*words, "-c", "/somewhere"]) == 2
@@ -79,7 +79,7 @@ def test_the_folder_of_the_files_comes_before_the_command(
 
 
 @pytest.mark.parametrize(("target", "code"), [("/dev/full", 1), ("/dev/null", 0)])
-def test_output_that_can_not_be_written_is_a_failure(target: str, code: int) -> None:
+def test_unwritable_output_fails_the_command(target: str, code: int) -> None:
     words = [sys.executable, "-m", "catena", "config", "keys", "minion"]
     with Path(target).open("w") as out:
         done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
@@ -87,7 +87,7 @@ def test_output_that_can_not_be_written_is_a_failure(target: str, code: int) -> 
     assert ("cannot be written" in done.stderr) is bool(code)
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+def test_reader_that_closes_the_pipe_early_is_not_an_error() -> None:
     words = [sys.executable, "-m", "catena", "config", "keys", "minion"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -98,7 +98,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("to_file", [False, True])
-def test_text_that_the_output_cannot_encode_is_escaped(tmp_path: Path, to_file: bool) -> None:
+def test_text_that_the_output_encoding_lacks_is_escaped(tmp_path: Path, to_file: bool) -> None:
     (tmp_path / "minion").write_text("id: web1\n")
     words = ["-c", str(tmp_path), "call", "--local", "--out=txt", "cmd.run", r"printf '\377ж'"]
     if to_file:
@@ -115,7 +115,7 @@ def test_text_that_the_output_cannot_encode_is_escaped(tmp_path: Path, to_file: 
     assert ("ж".encode() if to_file else rb"\u0436") in shown
 
 
-def test_an_output_that_is_closed_is_no_traceback(tmp_path: Path) -> None:
+def test_closed_output_causes_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "minion").write_text("id: web1\n")
     command = f"{sys.executable} -c 'from catena.cli.main import main; main()'"
     words = f"-c {tmp_path} call --local test.ping >&-"

@@ -10,7 +10,7 @@ def output(text: str, stream: str = "stdout", missed: int = 0) -> dict[str, Any]
     return {**item, "text": text, "missed": missed}
 
 
-def test_lines_are_shown_whole_and_the_begun_one_with_the_return() -> None:
+def test_output_is_shown_in_whole_lines_and_the_rest_with_the_return() -> None:
     lines = PrintedLines()
     assert lines.feed(output("one\ntw")) == ["m1: one"]
     assert lines.feed(output("err", "stderr")) == []
@@ -19,7 +19,7 @@ def test_lines_are_shown_whole_and_the_begun_one_with_the_return() -> None:
     assert lines.feed({"type": "return", "minion": "m1"}) == ["m1: err", "m1: three"]
 
 
-def test_gap_and_limit_are_named() -> None:
+def test_gap_and_limit_of_the_output_are_shown() -> None:
     lines = PrintedLines()
     lines.feed(output("begun"))
     assert lines.feed(output("on\n", missed=12)) == [
@@ -30,6 +30,6 @@ def test_gap_and_limit_are_named() -> None:
     assert lines.feed(output("", stream="")) == ["m1: (more output: see the return)"]
 
 
-def test_control_characters_of_a_minion_do_not_reach_the_terminal() -> None:
+def test_printed_lines_escape_control_characters_of_a_minion() -> None:
     (line,) = PrintedLines().feed(output("\x1b[2Jx\n"))
     assert "\x1b" not in line

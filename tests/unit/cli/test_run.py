@@ -36,7 +36,7 @@ class Refusing:
         ({}, "unknown minion 'web1'"),
     ],
 )
-def test_a_target_whose_key_waits_is_told_from_a_stranger(
+def test_unmatched_target_names_a_pending_key_or_none(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     keys: dict[str, list[str]],
@@ -47,7 +47,7 @@ def test_a_target_whose_key_waits_is_told_from_a_stranger(
     assert capsys.readouterr().err == f"catena: {said}\n"
 
 
-def test_a_list_without_its_option_is_told(
+def test_comma_separated_target_is_refused_with_a_hint_to_the_list_option(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catena.cli.run.connect", lambda ctx: Refusing())

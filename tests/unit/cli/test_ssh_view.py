@@ -15,7 +15,9 @@ class Tty(io.StringIO):
         return True
 
 
-def test_streams_are_plain_while_a_process_is_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_view_restores_the_streams_while_a_process_is_forked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     out = Tty()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setenv("TERM", "xterm")
@@ -32,7 +34,7 @@ def test_streams_are_plain_while_a_process_is_forked(monkeypatch: pytest.MonkeyP
     assert "state.apply" in out.getvalue()[written:]
 
 
-def test_pipe_has_no_board(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_view_writes_nothing_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)

@@ -36,7 +36,7 @@ def _ran(tasks: list[Task], count: int = 2) -> tuple[dict[str, Any], list[tuple[
     return found, said
 
 
-def test_each_task_has_the_main_thread_of_another_process() -> None:
+def test_each_task_runs_in_the_main_thread_of_another_process() -> None:
     def work(watch: Any) -> Mapping[str, Any]:
         main = threading.current_thread() is threading.main_thread()
         return _answer([os.getpid() != here, main])
@@ -48,7 +48,7 @@ def test_each_task_has_the_main_thread_of_another_process() -> None:
     }
 
 
-def test_values_come_as_they_are_and_so_does_what_a_host_is_doing() -> None:
+def test_worker_passes_values_and_progress_unchanged() -> None:
     value = {80: (1, b"\xff"), "day": date(2026, 1, 2), "none": None}
 
     def work(watch: Any) -> Mapping[str, Any]:
@@ -61,7 +61,7 @@ def test_values_come_as_they_are_and_so_does_what_a_host_is_doing() -> None:
     assert said == [("h1", "connect: 10.0.0.1"), ("h1", "run")]
 
 
-def test_errors_keep_their_text_code_and_whether_the_host_was_reached() -> None:
+def test_worker_errors_keep_their_text_code_and_class() -> None:
     away = SshError("h1", PushPhase.connect, "refused", waits=True)
     tasks = [
         Task("h1", _raises(away)),
@@ -75,7 +75,7 @@ def test_errors_keep_their_text_code_and_whether_the_host_was_reached() -> None:
     assert "KeyError" in str(found["h3"])
 
 
-def test_an_answer_may_have_an_error_beside_it() -> None:
+def test_answer_of_a_worker_may_carry_an_error() -> None:
     def work(watch: Any) -> Mapping[str, Any]:
         return {**_answer(1), "trouble": CatenaError("could not clean up")}
 
@@ -83,21 +83,21 @@ def test_an_answer_may_have_an_error_beside_it() -> None:
     assert found["h1"]["value"] == 1 and str(found["h1"]["trouble"]) == "could not clean up"
 
 
-def test_a_process_that_dies_fails_its_host_alone() -> None:
+def test_dead_worker_process_fails_only_its_host() -> None:
     tasks = [Task("h1", lambda watch: os._exit(3)), Task("h2", lambda watch: _answer(2))]
     found, _ = _ran(tasks)
     assert found["h2"] == _answer(2)
     assert str(found["h1"]) == "h1: the process of its visit ended"
 
 
-def test_another_process_takes_the_place_of_a_dead_one() -> None:
+def test_dead_worker_process_is_replaced() -> None:
     tasks = [Task(f"h{n}", lambda watch: os._exit(3)) for n in range(3)]
     found, _ = _ran(tasks, 1)
     assert len(found) == 3
     assert all("the process of its visit ended" in str(error) for error in found.values())
 
 
-def test_processes_end_with_the_workers() -> None:
+def test_worker_processes_end_with_the_pool() -> None:
     workers = HostWorkers([Task("h1", lambda watch: _answer(1))], 3)
     with workers:
         pass
@@ -108,7 +108,7 @@ def test_processes_end_with_the_workers() -> None:
 
 @pytest.mark.parametrize("renders", [True, False])
 @pytest.mark.parametrize("count", [1, 4])
-def test_hosts_come_to_the_same_in_processes_threads_and_here(
+def test_hosts_give_the_same_results_in_processes_threads_and_inline(
     renders: bool, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = [Task(f"h{n}", lambda watch: _answer(True)) for n in range(count)]

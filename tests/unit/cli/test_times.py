@@ -9,24 +9,24 @@ from catena.cli.times import moment
 from catena.core.errors import UsageError
 
 
-def test_now_is_zero_so_that_the_master_reads_its_own_clock() -> None:
+def test_time_now_is_zero() -> None:
     assert moment("now") == 0.0
 
 
-def test_an_offset_counts_from_now() -> None:
+def test_time_offset_is_relative_to_now() -> None:
     assert 3590 < moment("+1h") - time.time() < 3610
 
 
-def test_a_time_of_day_is_the_next_one() -> None:
+def test_time_of_day_is_its_next_occurrence() -> None:
     assert 0 < moment("22:30") - time.time() <= 86400 + 3600
 
 
-def test_a_date_with_an_offset_is_that_moment() -> None:
+def test_date_with_a_utc_offset_is_that_moment() -> None:
     wanted = datetime.fromisoformat("2026-12-01T04:00:00+00:00").timestamp()
     assert moment("2026-12-01T04:00Z") == wanted
 
 
 @pytest.mark.parametrize("text", ["tomorrow", "25:00", "+5", "12:75", ""])
-def test_anything_else_is_refused_with_an_example(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         moment(text)

@@ -91,7 +91,9 @@ def hangs_up(request: ClientRequest) -> None:
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_lost_answer_is_asked_for_and_the_request_sent_again(tmp_path: Path, taken: bool) -> None:
+def test_client_asks_for_a_lost_answer_and_resends_the_request(
+    tmp_path: Path, taken: bool
+) -> None:
     asked = says({"taken": taken})
     with served(tmp_path, hangs_up, asked, says({"seq": 7})) as (server, client, told):
         assert client.request(events.SEND, EventSend("a/b")) == {"seq": 7}
@@ -102,7 +104,7 @@ def test_lost_answer_is_asked_for_and_the_request_sent_again(tmp_path: Path, tak
     assert "closed the connection" in told[0] and told[1] == f"event.send {said}"
 
 
-def test_each_request_of_a_client_has_a_key_of_its_own(tmp_path: Path) -> None:
+def test_each_changing_request_of_a_client_has_its_own_key(tmp_path: Path) -> None:
     with served(tmp_path, says(1), says(2), says(3)) as (server, client, _):
         client.request(events.SEND, EventSend("a"))
         client.request(events.SEND, EventSend("a"))
@@ -110,7 +112,7 @@ def test_each_request_of_a_client_has_a_key_of_its_own(tmp_path: Path) -> None:
     assert [each.key for each in server.got] == ["k/event.send/0", "k/event.send/1", ""]
 
 
-def test_followed_job_is_sent_again_when_its_first_item_is_lost(tmp_path: Path) -> None:
+def test_followed_job_is_resent_when_its_first_item_is_lost(tmp_path: Path) -> None:
     item = ClientItem({"type": "new", "jid": "1", "minions": []})
     answers = (hangs_up, says({"taken": True}), lambda request: [item, ClientReply(None)])
     with served(tmp_path, *answers) as (server, client, _):
@@ -118,7 +120,7 @@ def test_followed_job_is_sent_again_when_its_first_item_is_lost(tmp_path: Path) 
     assert server.got[0] == server.got[2]
 
 
-def test_stream_that_breaks_behind_its_first_item_is_not_sent_again(tmp_path: Path) -> None:
+def test_stream_that_breaks_after_its_first_item_is_not_resent(tmp_path: Path) -> None:
     item = ClientItem({"type": "new", "jid": "1", "minions": []})
 
     with served(tmp_path, lambda request: [item]) as (server, client, told):
@@ -132,7 +134,7 @@ def test_stream_that_breaks_behind_its_first_item_is_not_sent_again(tmp_path: Pa
 JOB_ITEM = {"type": "new", "jid": "1", "minions": [], "missing": []}
 
 
-async def test_async_client_sends_a_followed_job_again_when_its_first_item_is_lost(
+async def test_async_client_resends_a_followed_job_when_its_first_item_is_lost(
     tmp_path: Path,
 ) -> None:
     end = [ClientItem(JOB_ITEM), ClientReply({"jid": "1", "states": {}})]
@@ -146,7 +148,7 @@ async def test_async_client_sends_a_followed_job_again_when_its_first_item_is_lo
     assert told[1] == "job.run was carried out"
 
 
-async def test_async_stream_that_breaks_after_its_first_item_is_not_sent_again(
+async def test_async_stream_that_breaks_after_its_first_item_is_not_resent(
     tmp_path: Path,
 ) -> None:
     with served(tmp_path, lambda request: [ClientItem(JOB_ITEM)]) as (server, _, told):
@@ -169,7 +171,7 @@ async def test_async_client_sends_a_stream_to_an_older_master_without_a_key(
     assert len(items) == 1 and [each.key for each in server.got] == ["k.1/job.run/0", ""]
 
 
-def test_question_that_changes_nothing_is_not_repeated(tmp_path: Path) -> None:
+def test_request_that_changes_nothing_is_not_resent(tmp_path: Path) -> None:
     with served(tmp_path, hangs_up) as (server, client, told):
         with pytest.raises(UnreachableError, match="closed the connection"):
             client.request(keys.LIST, KeyList())
@@ -183,7 +185,7 @@ def test_older_master_gets_the_request_without_a_key(tmp_path: Path) -> None:
     assert [each.key for each in server.got] == ["k/event.send/0", ""]
 
 
-def test_master_that_does_not_know_the_question_leaves_it_unknown(tmp_path: Path) -> None:
+def test_outcome_stays_unknown_when_the_master_does_not_know_request_find(tmp_path: Path) -> None:
     answers = (hangs_up, fails(NotFoundError("unknown request 'request.find'")))
     with served(tmp_path, *answers) as (server, client, _):
         with pytest.raises(
@@ -193,7 +195,7 @@ def test_master_that_does_not_know_the_question_leaves_it_unknown(tmp_path: Path
     assert len(server.got) == 2
 
 
-def test_client_gives_up_and_names_the_key(
+def test_client_names_the_request_key_when_it_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(repeat, "PATIENCE_SECONDS", 0.05)
@@ -207,7 +209,7 @@ def test_client_gives_up_and_names_the_key(
             client.request(events.SEND, EventSend("a/b"))
 
 
-def test_request_to_nobody_is_no_lost_answer(tmp_path: Path) -> None:
+def test_request_without_a_listening_master_is_not_resent(tmp_path: Path) -> None:
     told: list[str] = []
     client = MasterClient(tmp_path / "none", key="k", tell=told.append)
     with pytest.raises(UnreachableError, match="no master listens"):
@@ -216,7 +218,7 @@ def test_request_to_nobody_is_no_lost_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [{"a": "x\udcff"}, {"a": [{"\ud800": 1}]}])
-def test_request_with_text_that_is_not_utf_8_is_refused(tmp_path: Path, data: Any) -> None:
+def test_request_with_invalid_utf_8_is_refused(tmp_path: Path, data: Any) -> None:
     client = MasterClient(tmp_path / "none.sock")
     with pytest.raises(UsageError, match="is not UTF-8 text"):
         client.request(events.SEND, EventSend("go", data))

@@ -25,7 +25,7 @@ def delivery(minion: str, state: str, detail: str = "") -> dict[str, Any]:
     return {"type": "delivery", "minion": minion, "state": state, "detail": detail}
 
 
-def test_it_ends_when_everybody_has_answered() -> None:
+def test_follower_ends_when_every_minion_has_answered() -> None:
     done = follower(
         {"type": "return", "minion": "a", "ret": ret()},
         {"type": "return", "minion": "b", "ret": ret()},
@@ -34,17 +34,17 @@ def test_it_ends_when_everybody_has_answered() -> None:
     assert done.exit_code() == 0
 
 
-def test_a_running_minion_is_waited_for() -> None:
+def test_follower_waits_for_a_running_minion() -> None:
     assert not follower(delivery("a", "running"), away("b")).finished
 
 
-def test_a_queued_job_of_a_connected_minion_is_waited_for() -> None:
+def test_follower_waits_for_a_queued_job_of_a_connected_minion() -> None:
     done = {"type": "return", "minion": "a", "ret": ret()}
     assert not follower(done, delivery("b", "queued")).finished
     assert not follower(done, delivery("b", "held")).finished
 
 
-def test_an_absent_minion_is_not_waited_for_and_counts_as_not_reached() -> None:
+def test_follower_does_not_wait_for_an_absent_minion() -> None:
     done = follower(
         {"type": "return", "minion": "a", "ret": ret()}, delivery("b", "queued"), away("b")
     )
@@ -53,7 +53,7 @@ def test_an_absent_minion_is_not_waited_for_and_counts_as_not_reached() -> None:
     assert "not connected" in done.open()["b"]
 
 
-def test_paused_delivery_is_not_waited_for_and_counts_as_not_reached() -> None:
+def test_follower_does_not_wait_for_a_paused_delivery() -> None:
     done = follower(
         {"type": "return", "minion": "a", "ret": ret()}, delivery("b", "paused", "paused by joe")
     )
@@ -62,18 +62,18 @@ def test_paused_delivery_is_not_waited_for_and_counts_as_not_reached() -> None:
     assert done.open()["b"] == "not sent: paused by joe"
 
 
-def test_a_minion_that_left_with_the_job_is_waited_for() -> None:
+def test_follower_waits_for_a_minion_that_disconnected_with_a_running_job() -> None:
     done = {"type": "return", "minion": "a", "ret": ret()}
     assert not follower(done, delivery("b", "running"), away("b")).finished
 
 
-def test_an_absent_minion_is_waited_for_when_a_time_is_given() -> None:
+def test_follower_waits_for_an_absent_minion_with_a_timeout() -> None:
     assert not follower(
         {"type": "return", "minion": "a", "ret": ret()}, away("b"), wait=True
     ).finished
 
 
-def test_a_failure_anywhere_is_exit_1() -> None:
+def test_exit_code_is_1_when_any_minion_failed() -> None:
     items = [
         {"type": "return", "minion": "a", "ret": ret(False, 1)},
         {"type": "return", "minion": "b", "ret": ret()},
@@ -82,11 +82,11 @@ def test_a_failure_anywhere_is_exit_1() -> None:
     assert follower(items[1], delivery("a", "expired")).exit_code() == 1
 
 
-def test_stopping_early_is_try_later() -> None:
+def test_exit_code_is_75_when_the_follower_stops_early() -> None:
     assert follower(delivery("a", "running"), delivery("b", "running")).exit_code() == 75
 
 
-def test_failed_minions_are_named_with_their_codes() -> None:
+def test_failed_minions_are_listed_with_their_exit_codes() -> None:
     done = follower(
         {"type": "return", "minion": "b", "ret": ret(success=False, retcode=3)},
         {"type": "return", "minion": "a", "ret": ret()},
@@ -94,5 +94,5 @@ def test_failed_minions_are_named_with_their_codes() -> None:
     assert done.failed() == {"b": 3}
 
 
-def test_a_minion_that_has_the_job_has_not_answered() -> None:
+def test_minion_that_received_the_job_is_listed_without_an_answer() -> None:
     assert follower(delivery("a", "received")).open()["a"] == "no answer yet, received"

@@ -16,7 +16,7 @@ LINE = {
 }  # fmt: skip
 
 
-def test_reply_is_the_record_that_the_contract_names() -> None:
+def test_reply_is_decoded_as_the_record_of_its_contract() -> None:
     found = reply_of(keys.LIST, {"accepted": [LINE], "pending": []})
     assert found == {"accepted": [KeyLine("web1", "f", "a", 1.0, "m", "")], "pending": []}
     assert reply_of(jobs.RUN, {"jid": "1", "minions": ["a"]}) == JobRun("1", ("a",))
@@ -24,7 +24,7 @@ def test_reply_is_the_record_that_the_contract_names() -> None:
     assert reply_of(events.WATCH, None) is None
 
 
-def test_fields_of_a_newer_master_are_ignored_at_any_depth() -> None:
+def test_unknown_fields_of_a_newer_master_are_ignored_at_any_depth() -> None:
     found = reply_of(keys.LIST, {"accepted": [{**LINE, "newer": 1}]})
     assert found["accepted"][0].id == "web1"
     ret = {
@@ -35,12 +35,12 @@ def test_fields_of_a_newer_master_are_ignored_at_any_depth() -> None:
     assert isinstance(item, JobReturnItem) and item.ret.value == {"x": 1}
 
 
-def test_reply_that_lacks_a_field_names_it() -> None:
+def test_reply_without_a_required_field_is_an_error_that_names_it() -> None:
     with pytest.raises(RecordError, match=r"key\.finger.*'minions'"):
         reply_of(keys.FINGER, {"master": "m"})
 
 
-def test_item_is_of_the_type_that_it_names() -> None:
+def test_stream_item_is_decoded_by_its_type() -> None:
     item = item_of(chains.WATCH, {"type": "event", "tag": "t", "data": {}, "stamp": "s"})
     assert item == ChainEventItem("t", {}, "s")
     with pytest.raises(RecordError, match="none of the types chain, event"):

@@ -34,11 +34,11 @@ def test_every_contract_has_a_schema_with_all_fields(name: str) -> None:
         ([], False),
     ],
 )
-def test_schema_of_a_reply_tells_what_fits(data: Any, fits: bool) -> None:
+def test_schema_of_a_reply_accepts_valid_data_only(data: Any, fits: bool) -> None:
     assert (faults(schema.schema(JobEnd), data) == []) is fits
 
 
-def test_schema_of_an_optional_field_takes_null_and_not_true_for_a_number() -> None:
+def test_schema_of_an_optional_number_accepts_null_and_refuses_true() -> None:
     asked = schema.schema(RunJob)
     given = {"tgt": "*", "fun": "test.ping"}
     assert faults(asked, {**given, "expiry_seconds": None}) == []

@@ -25,13 +25,15 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_quick_way_gives_what_the_full_reader_gives(tmp_path: Path, text: str) -> None:
+def test_quick_socket_path_equals_that_of_the_full_configuration(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "master").write_text(text)
     full = Path(master_settings(str(tmp_path))[0].run_dir) / socket_path.NAME
     assert socket_path.master_socket(str(tmp_path)) == full
 
 
-def test_later_files_win_and_state_files_do_not_count(tmp_path: Path) -> None:
+def test_later_configuration_files_override_and_state_files_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "master").write_text("root_dir: /a\n")
     (tmp_path / "master.d").mkdir()
     (tmp_path / "master.d/b.conf").write_text("root_dir: /b\n")
@@ -45,18 +47,18 @@ def test_later_files_win_and_state_files_do_not_count(tmp_path: Path) -> None:
     )
 
 
-def test_no_file_at_all_is_the_default(tmp_path: Path) -> None:
+def test_socket_path_is_the_default_without_configuration(tmp_path: Path) -> None:
     beside = tmp_path / "state" / "master" / "run" / "master.sock"
     assert socket_path.master_socket(str(tmp_path)) == beside
 
 
-def test_a_packaged_master_has_the_usual_socket(tmp_path: Path) -> None:
+def test_socket_path_of_a_packaged_master_is_below_run(tmp_path: Path) -> None:
     usual = Path("/run/catena/master/master.sock")
     if not Path("/etc/catena/master").exists():
         assert socket_path.master_socket("/etc/catena") == usual
 
 
-def test_a_configuration_that_may_not_be_read_means_the_default_socket(
+def test_socket_path_is_the_default_when_the_configuration_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, **_: object) -> str:

@@ -10,7 +10,9 @@ from catena.core.clock import read_host_id
 
 
 @pytest.mark.parametrize("useless", ["", "\n", "uninitialized\n", "x" * 65, "\xff"])
-def test_host_id_comes_from_the_first_file_that_holds_one(tmp_path: Path, useless: str) -> None:
+def test_host_id_is_read_from_the_first_file_that_contains_one(
+    tmp_path: Path, useless: str
+) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     paths = (str(tmp_path / "missing"), str(first), str(second))
     first.write_text(useless)

@@ -34,11 +34,11 @@ def raised(call: object, *args: object) -> BaseException:
     return caught.value
 
 
-def test_a_module_knows_its_file() -> None:
+def test_file_name_is_derived_from_the_name_of_a_custom_module() -> None:
     assert file_name(module_name("states", "paper")) == "salt://_states/paper.py"
 
 
-def test_what_goes_wrong_has_its_line(paper: ModuleType) -> None:
+def test_error_of_a_custom_module_names_file_and_line(paper: ModuleType) -> None:
     assert told(raised(paper.key)) == "KeyError: gone; salt://_modules/paper.py:3"
     error = raised(paper.on_purpose, ValueError)
     assert told(error) == "ValueError: no more paper; salt://_modules/paper.py:6"
@@ -46,15 +46,15 @@ def test_what_goes_wrong_has_its_line(paper: ModuleType) -> None:
     assert told(error) == "it ended the process with status 3; salt://_modules/paper.py:9"
 
 
-def test_an_error_that_was_meant_says_its_text_alone(paper: ModuleType) -> None:
+def test_deliberate_error_of_a_custom_module_shows_only_its_text(paper: ModuleType) -> None:
     assert told(raised(paper.on_purpose, CommandExecutionError)) == "no more paper"
 
 
-def test_a_fault_of_grammar_has_its_line_in_the_file_that_was_loaded() -> None:
+def test_syntax_error_names_its_line_in_the_loaded_file() -> None:
     error = raised(compile, "a = 1\nb = (\n", "x", "exec")
     assert told(error, "salt://_modules/x.py").endswith("; salt://_modules/x.py:2")
 
 
-def test_a_long_text_is_cut() -> None:
+def test_long_error_text_is_truncated() -> None:
     assert len(said(ValueError("x" * 9000))) == 2000
     assert said(ValueError()) == "ValueError"

@@ -41,12 +41,12 @@ def is_direct(handle: int) -> bool:
 
 
 @pytest.mark.parametrize("piece", [4096, 700_001, direct.WRITE_BYTES, len(CONTENT)])
-def test_the_file_is_what_was_written(handle: int, piece: int) -> None:
+def test_direct_write_produces_the_given_content(handle: int, piece: int) -> None:
     fill(handle, piece)
     assert content(handle) == CONTENT and not is_direct(handle)
 
 
-def test_a_system_that_can_not_writes_by_its_cache(
+def test_write_uses_the_page_cache_without_o_direct(
     handle: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "O_DIRECT", raising=False)
@@ -54,7 +54,7 @@ def test_a_system_that_can_not_writes_by_its_cache(
     assert content(handle) == CONTENT
 
 
-def test_a_file_system_that_refuses_on_opening_is_written_by_the_cache(
+def test_write_uses_the_page_cache_when_the_file_system_refuses_o_direct(
     handle: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(handle: int, command: int, flags: int = 0) -> int:
@@ -68,7 +68,7 @@ def test_a_file_system_that_refuses_on_opening_is_written_by_the_cache(
 
 
 @pytest.mark.parametrize("taken", [0, 4096, 123])
-def test_a_file_system_that_refuses_amid_a_write_goes_on_by_the_cache(
+def test_write_continues_in_the_page_cache_after_a_refused_direct_write(
     handle: int, monkeypatch: pytest.MonkeyPatch, taken: int
 ) -> None:
     usual, calls = os.write, []
@@ -92,7 +92,9 @@ def test_a_file_system_that_refuses_amid_a_write_goes_on_by_the_cache(
 
 
 @pytest.mark.parametrize("piece", [4096, len(CONTENT)])
-def test_a_full_disk_is_told(handle: int, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+def test_full_disk_is_reported_during_a_direct_write(
+    handle: int, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
     def full(handle: int, data: Any) -> int:
         raise OSError(errno.ENOSPC, "full")
 
@@ -102,7 +104,7 @@ def test_a_full_disk_is_told(handle: int, monkeypatch: pytest.MonkeyPatch, piece
     assert not is_direct(handle)
 
 
-def test_who_fails_amid_it_leaves_no_thread(handle: int) -> None:
+def test_error_during_a_direct_write_leaves_no_thread(handle: int) -> None:
     with pytest.raises(KeyError), direct.writing(handle, len(CONTENT)) as write:
         write(CONTENT)
         raise KeyError
@@ -110,7 +112,9 @@ def test_who_fails_amid_it_leaves_no_thread(handle: int) -> None:
     assert not is_direct(handle)
 
 
-def test_a_small_file_stays_in_the_cache(handle: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_file_is_written_through_the_page_cache(
+    handle: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(direct, "LARGE_BYTES", len(CONTENT) + 1)
     monkeypatch.setattr(direct, "_past_cache", lambda *given: pytest.fail("past the cache"))
     fill(handle)

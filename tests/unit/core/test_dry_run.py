@@ -78,7 +78,7 @@ def stats(place: Path) -> dict[Path, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_change_is_refused(place: Path, change: Callable[[Path], object]) -> None:
+def test_change_is_refused_in_test_mode(place: Path, change: Callable[[Path], object]) -> None:
     before = stats(place)
     with refusing_changes(), pytest.raises(TestModeError, match="test mode refused to"):
         change(place)
@@ -86,13 +86,13 @@ def test_change_is_refused(place: Path, change: Callable[[Path], object]) -> Non
     assert "CATENA_TEST_MODE" not in os.environ
 
 
-def test_reading_is_free(place: Path) -> None:
+def test_reading_is_allowed_in_test_mode(place: Path) -> None:
     with refusing_changes():
         assert (place / "file").read_text() == "content"
         assert sorted(os.listdir(place)) == ["file", "folder", "link", "other"]  # noqa: PTH208
 
 
-def test_folders_of_the_agent_are_spared(place: Path) -> None:
+def test_writes_to_folders_of_the_agent_are_allowed(place: Path) -> None:
     with refusing_changes((str(place / "folder"),)):
         (place / "folder" / "cached").write_text("x")
         assert (place / "folder" / "cached").read_text() == "x"
@@ -100,19 +100,19 @@ def test_folders_of_the_agent_are_spared(place: Path) -> None:
     assert not (place / "folder" / "cached").exists()
 
 
-def test_link_out_of_a_folder_of_the_agent_spares_nothing(place: Path) -> None:
+def test_link_from_a_folder_of_the_agent_does_not_allow_writes_to_its_target(place: Path) -> None:
     (place / "folder" / "out").symlink_to(place / "file")
     with refusing_changes((str(place / "folder"),)), pytest.raises(TestModeError):
         (place / "folder" / "out").write_text("x")
 
 
-def test_temporary_folder_of_the_system_is_spared_with_what_is_made_in_it() -> None:
+def test_writes_to_the_temporary_folder_of_the_system_are_allowed() -> None:
     with refusing_changes(), tempfile.TemporaryDirectory() as folder:
         Path(folder, "x").write_text("x")
     assert not Path(folder).exists()
 
 
-def test_looking_starts_commands_and_writes_nothing(place: Path) -> None:
+def test_only_looking_runs_commands_and_refuses_writes(place: Path) -> None:
     with refusing_changes(), only_looking():
         assert subprocess.run(["echo", "x"], capture_output=True, check=True).stdout == b"x\n"
         with pytest.raises(TestModeError):
@@ -121,13 +121,13 @@ def test_looking_starts_commands_and_writes_nothing(place: Path) -> None:
         assert is_refusing()
 
 
-def test_looking_refuses_nothing_where_no_guard_is(place: Path) -> None:
+def test_only_looking_allows_writes_outside_test_mode(place: Path) -> None:
     with only_looking():
         (place / "new").write_text("x")
     assert (place / "new").read_text() == "x"
 
 
-def test_unguarded_code_acts_and_the_guard_returns_after_it(place: Path) -> None:
+def test_unguarded_block_may_write_and_the_guard_resumes_after_it(place: Path) -> None:
     with refusing_changes():
         with unguarded():
             (place / "new").write_text("x")
@@ -135,14 +135,14 @@ def test_unguarded_code_acts_and_the_guard_returns_after_it(place: Path) -> None
             (place / "new").unlink()
 
 
-def test_guard_ends_with_its_block_even_by_an_error(place: Path) -> None:
+def test_guard_ends_when_its_block_raises(place: Path) -> None:
     with pytest.raises(ZeroDivisionError), refusing_changes():
         raise ZeroDivisionError
     (place / "new").write_text("x")
     assert not is_refusing()
 
 
-def test_other_threads_of_the_agent_go_on(place: Path) -> None:
+def test_other_threads_are_not_guarded(place: Path) -> None:
     with refusing_changes():
         other = threading.Thread(target=(place / "log").write_text, args=("x",))
         other.start()
@@ -150,7 +150,7 @@ def test_other_threads_of_the_agent_go_on(place: Path) -> None:
     assert (place / "log").read_text() == "x"
 
 
-def test_forked_child_is_guarded_too(place: Path) -> None:
+def test_forked_child_is_guarded(place: Path) -> None:
     with refusing_changes(), only_looking():
         child = os.fork()
         if not child:
@@ -162,7 +162,7 @@ def test_forked_child_is_guarded_too(place: Path) -> None:
     assert not (place / "new").exists()
 
 
-def test_devices_that_keep_nothing_are_written_but_not_changed() -> None:
+def test_null_device_may_be_written_but_its_mode_may_not_be_changed() -> None:
     with refusing_changes():
         Path("/dev/null").write_text("nothing")
         with pytest.raises(TestModeError, match="set the mode of /dev/null"):

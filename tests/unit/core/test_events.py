@@ -6,16 +6,16 @@ from catena.core import events
 
 
 @pytest.mark.parametrize("tag", ["a", "salt/job/1/new", "ü b", "x" * 1024])
-def test_a_tag_is_up_to_1024_characters_without_controls(tag: str) -> None:
+def test_tag_of_up_to_1024_printable_characters_is_valid(tag: str) -> None:
     assert events.is_tag(tag)
 
 
 @pytest.mark.parametrize("tag", ["", "a\nb", "a\x00", "\x7f", "x" * 1025, "a\n"])
-def test_control_characters_make_no_tag(tag: str) -> None:
+def test_tag_with_control_characters_is_invalid(tag: str) -> None:
     assert not events.is_tag(tag)
 
 
-def test_tags_are_salts() -> None:
+def test_tags_equal_those_of_salt() -> None:
     assert events.minion_start("web1") == "salt/minion/web1/start"
     assert events.job_new("1") == "salt/job/1/new"
     assert events.job_ret("1", "web1") == "salt/job/1/ret/web1"
@@ -36,23 +36,23 @@ def test_tags_are_salts() -> None:
         "key",
     ],
 )
-def test_a_minion_can_speak_in_nobody_elses_name(tag: str) -> None:
+def test_reserved_tag_of_a_minion_is_moved_under_its_own_name(tag: str) -> None:
     assert events.own_tag("web1", tag) == f"minion/web1/event/{tag}"
 
 
 @pytest.mark.parametrize(
     "tag", ["my/app/deployed", "salt/beacon/web1/load", "minion/web1/event/x"]
 )
-def test_its_own_and_free_tags_stay(tag: str) -> None:
+def test_own_and_unreserved_tags_of_a_minion_are_kept(tag: str) -> None:
     assert events.own_tag("web1", tag) == tag
 
 
-def test_a_minion_whose_name_begins_like_another_is_another() -> None:
+def test_tag_of_a_minion_with_a_longer_name_is_not_an_own_tag() -> None:
     tag = "salt/beacon/web10/load"
     assert events.own_tag("web1", tag) != tag
 
 
-def test_a_test_for_tags_takes_any_of_its_patterns_as_a_whole() -> None:
+def test_any_tag_matches_whole_tags_against_each_pattern() -> None:
     asked = events.any_tag(("salt/minion/*/start", "app/[ab]"))
     tags = ("salt/minion/a/b/start", "app/b", "app/c", "salt/minion/a/starts", "xapp/a")
     assert [asked(tag) for tag in tags] == [True, True, False, False, False]

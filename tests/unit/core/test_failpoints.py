@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 _HIT = re.compile(r'failpoints\.hit\(\s*"([^"]*)"\s*\)')
 
 
-def test_the_list_names_exactly_the_places_of_the_code() -> None:
+def test_list_of_failpoints_equals_those_in_the_code() -> None:
     found = Counter(
         name
         for folder in (entry for entry in (ROOT / "catena").iterdir() if entry.is_symlink())
@@ -31,14 +31,14 @@ def test_the_list_names_exactly_the_places_of_the_code() -> None:
     assert set(found.values()) == {1}, "one name, one place"
 
 
-def test_nothing_is_armed_without_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failpoints_are_not_armed_outside_testing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(failpoints.VARIABLE, "file.write=error(ENOSPC)")
     failpoints.arm(testing=False)
     assert failpoints.VARIABLE not in os.environ, "children must not be armed either"
     failpoints.hit("file.write")
 
 
-def test_an_armed_place_fails_as_asked_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_armed_failpoint_fails_at_the_configured_hit_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(failpoints.VARIABLE, "file.write=error(ENOSPC)@2; file.rename=sleep(1)")
     monkeypatch.delenv(failpoints.LOG_VARIABLE, raising=False)
     failpoints.arm(testing=True)
@@ -54,7 +54,7 @@ def test_an_armed_place_fails_as_asked_and_only_then(monkeypatch: pytest.MonkeyP
         failpoints.arm(testing=False)
 
 
-def test_hits_are_counted_over_processes(tmp_path: Path) -> None:
+def test_hits_of_a_failpoint_are_counted_across_processes(tmp_path: Path) -> None:
     log = tmp_path / "hits"
     code = (
         "from catena.core.failpoint_rules import Failpoints, FailpointRule\n"
@@ -66,7 +66,7 @@ def test_hits_are_counted_over_processes(tmp_path: Path) -> None:
     assert len(log.read_text().splitlines()) == 3
 
 
-def test_other_places_are_not_counted(tmp_path: Path) -> None:
+def test_hits_of_other_failpoints_are_not_counted(tmp_path: Path) -> None:
     points = Failpoints({"file.write": FailpointRule("sleep", 0, 1)}, str(tmp_path / "hits"))
     points.hit("file.rename")
     assert not (tmp_path / "hits").exists()
@@ -76,6 +76,6 @@ def test_other_places_are_not_counted(tmp_path: Path) -> None:
     "text",
     ["file.wrte=kill", "file.write=explode", "file.write=error(ENOTHING)", "file.write", "=kill"],
 )
-def test_what_can_not_be_meant_is_refused(text: str) -> None:
+def test_invalid_failpoint_rule_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="failpoint"):
         parse(text)

@@ -17,7 +17,7 @@ from catena.core.files import (
 )
 
 
-def test_a_durable_write_replaces_the_content_and_leaves_nothing_else(tmp_path: Path) -> None:
+def test_durable_write_replaces_the_content_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     target = tmp_path / "x"
     write_durable(target, b"old")
     write_durable(target, b"new")
@@ -25,7 +25,7 @@ def test_a_durable_write_replaces_the_content_and_leaves_nothing_else(tmp_path: 
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
-def test_a_new_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_new_file_is_private_under_any_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         write_durable(tmp_path / "x", b"secret")
@@ -34,7 +34,7 @@ def test_a_new_file_is_private_whatever_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_failed_write_keeps_the_old_content(
+def test_failed_write_keeps_the_old_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "x"
@@ -50,7 +50,7 @@ def test_a_failed_write_keeps_the_old_content(
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
-def test_content_is_on_disk_before_the_name_and_the_name_before_the_return(
+def test_content_is_fsynced_before_the_rename_and_the_rename_before_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
@@ -74,7 +74,7 @@ def _kind(handle: int) -> str:
     return "folder" if Path(f"/proc/self/fd/{handle}").is_dir() else "file"
 
 
-def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+def test_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_bytes(b"keep")
     (tmp_path / f".x.{os.getpid()}.new").symlink_to(victim)
@@ -83,24 +83,24 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -
     assert victim.read_bytes() == b"keep"
 
 
-def test_reading_stops_at_the_limit(tmp_path: Path) -> None:
+def test_reading_a_file_above_the_limit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"12345")
     assert read_limited(tmp_path / "x", 5) == b"12345"
     with pytest.raises(LimitError, match="larger than 4 bytes"):
         read_limited(tmp_path / "x", 4)
 
 
-def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+def test_reading_a_named_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(LimitError, match="not a regular file"):
         read_limited(tmp_path / "pipe", 10)
 
 
-def test_a_private_folder_is_made_with_mode_0700(tmp_path: Path) -> None:
+def test_private_folder_is_created_with_mode_0700(tmp_path: Path) -> None:
     assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+def test_private_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o770)
@@ -108,14 +108,14 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
         private_folder(folder)
 
 
-def test_a_link_is_no_private_folder(tmp_path: Path) -> None:
+def test_link_is_refused_as_private_folder(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(UnsafeFolderError):
         private_folder(tmp_path / "link")
 
 
-def test_one_is_alone_until_the_block_ends(tmp_path: Path) -> None:
+def test_lock_file_is_held_until_the_block_ends(tmp_path: Path) -> None:
     lock = tmp_path / "x.lock"
     with alone(lock), lock.open("rb") as other:
         with pytest.raises(BlockingIOError):
@@ -124,7 +124,7 @@ def test_one_is_alone_until_the_block_ends(tmp_path: Path) -> None:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_many_files_are_replaced_each_with_its_mode_and_nothing_else_stays(tmp_path: Path) -> None:
+def test_writing_many_files_replaces_each_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "f1").write_bytes(b"old")
     files = {f"f{number}": b"%d" % number for number in range(300)}
     write_many_durable(tmp_path, files)
@@ -132,7 +132,7 @@ def test_many_files_are_replaced_each_with_its_mode_and_nothing_else_stays(tmp_p
     assert (tmp_path / "f1").stat().st_mode & 0o777 == 0o600
 
 
-def test_of_many_files_none_is_left_half_written(tmp_path: Path) -> None:
+def test_failed_write_of_many_files_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     with pytest.raises(OSError):
         write_many_durable(tmp_path, {"a": b"new", "b": b"is a folder"})

@@ -20,11 +20,11 @@ NAN, INF = float("nan"), float("inf")
         ({"a": {INF: [True]}, 7: NAN}, {"a": {"inf": [True]}, 7: "nan"}),
     ],
 )
-def test_numbers_that_are_none_become_text(value: Any, expected: Any) -> None:
+def test_nan_and_infinities_become_text(value: Any, expected: Any) -> None:
     assert finite(value) == expected
 
 
-def test_fields_of_a_record_that_are_numbers_stay_numbers() -> None:
+def test_float_fields_of_a_record_keep_infinities() -> None:
     ret = JobReturn("2" * 20, "f", (INF, 1), True, 0, NAN, INF, 1.0)
     found = finite_record(ret)
     assert (found.fun_args, found.value, found.started) == (("inf", 1), "nan", INF)

@@ -58,7 +58,7 @@ class Standard:
     b: str = "b"
 
 
-def test_what_is_not_given_has_its_default_and_a_list_is_nobody_elses() -> None:
+def test_omitted_field_has_its_default_and_lists_are_not_shared() -> None:
     one, other = Point(1), Point(1, 2)
     assert (one.y, one.tags, one.note) == (2, [], "")
     assert one.tags is not other.tags
@@ -66,7 +66,7 @@ def test_what_is_not_given_has_its_default_and_a_list_is_nobody_elses() -> None:
     assert not hasattr(Point, "tags")
 
 
-def test_wrong_arguments_are_errors_the_first_time_and_later() -> None:
+def test_wrong_arguments_raise_for_the_first_and_later_instances() -> None:
     @dataclass(frozen=True)
     class Fresh:
         a: int
@@ -80,7 +80,7 @@ def test_wrong_arguments_are_errors_the_first_time_and_later() -> None:
         Point(-1)
 
 
-def test_the_hundredth_instance_is_made_like_the_first() -> None:
+def test_later_instances_equal_the_first() -> None:
     @dataclass(frozen=True)
     class Fresh:
         a: int
@@ -97,7 +97,7 @@ def test_the_hundredth_instance_is_made_like_the_first() -> None:
             Fresh(*args, **kwargs)
 
 
-def test_equal_records_have_one_hash_and_what_does_not_compare_does_not_count() -> None:
+def test_equality_and_hash_ignore_fields_that_do_not_compare() -> None:
     one: Held[Any] = Held((1, 2))
     assert one == Held((1, 2)) != Held((1, 3))
     assert hash(one) == hash(Held((1, 2)))
@@ -108,7 +108,7 @@ def test_equal_records_have_one_hash_and_what_does_not_compare_does_not_count() 
     assert Counter(1) == Counter(1) != Counter(2)
 
 
-def test_a_frozen_record_refuses_every_change() -> None:
+def test_frozen_record_refuses_every_change() -> None:
     point = Point(1)
     with pytest.raises(dataclasses.FrozenInstanceError, match="'x'"):
         point.x = 2  # type: ignore[misc]
@@ -121,14 +121,14 @@ def test_a_frozen_record_refuses_every_change() -> None:
     assert counter.count == 1
 
 
-def test_its_text_names_the_fields_and_ends_where_it_holds_itself() -> None:
+def test_repr_names_the_fields_and_stops_at_recursion() -> None:
     assert repr(Named(1, name="n")) == "Named(x=1, y=2, tags=[], name='n')"
     holder: List[Any] = []
     holder.append(Held(holder))
     assert repr(holder) == "[Held(value=[...])]"
 
 
-def test_a_subclass_has_the_fields_of_its_base_first() -> None:
+def test_fields_of_a_subclass_follow_those_of_its_base() -> None:
     assert [one.name for one in fields(Named)] == ["x", "y", "tags", "note", "name"]
     assert Named(1, 3, [], "", "n").name == "n"
     match Point(4):
@@ -136,7 +136,7 @@ def test_a_subclass_has_the_fields_of_its_base_first() -> None:
             assert (x, y) == (4, 2)
 
 
-def test_a_copy_with_changes_is_checked_like_a_new_one() -> None:
+def test_replace_checks_its_result_like_a_new_record() -> None:
     assert replace(Named(1, name="n"), x=5) == Named(5, name="n")
     with pytest.raises(ValueError, match="negative"):
         replace(Point(1), x=-1)
@@ -144,7 +144,7 @@ def test_a_copy_with_changes_is_checked_like_a_new_one() -> None:
         replace(Point(1), z=1)  # type: ignore[call-arg]
 
 
-def test_the_standard_functions_take_it() -> None:
+def test_functions_of_dataclasses_accept_a_frozen_record() -> None:
     assert dataclasses.is_dataclass(Point)
     assert dataclasses.asdict(Named(1, name="n")) == {
         "x": 1, "y": 2, "tags": [], "note": "", "name": "n",
@@ -153,19 +153,19 @@ def test_the_standard_functions_take_it() -> None:
     assert [one.name for one in dataclasses.fields(Named)] == ["x", "y", "tags", "note", "name"]
 
 
-def test_standard_dataclasses_are_taken_too() -> None:
+def test_functions_of_this_module_accept_a_standard_dataclass() -> None:
     assert [(one.name, one.default) for one in fields(Standard)][1] == ("b", "b")
     assert replace(Standard(1), a=2) == Standard(2)
     assert is_dataclass(Standard) and is_dataclass(Point) and not is_dataclass(int)
 
 
-def test_it_is_the_same_after_a_copy_and_after_pickling() -> None:
+def test_copied_and_pickled_record_equals_the_original() -> None:
     point = Named(1, tags=["a"], name="n")
     assert copy.deepcopy(point) == point
     assert pickle.loads(pickle.dumps(point)) == point
 
 
-def test_a_default_that_could_change_is_refused() -> None:
+def test_mutable_default_is_refused() -> None:
     with pytest.raises(ValueError, match="mutable default"):
 
         @dataclass
@@ -173,7 +173,7 @@ def test_a_default_that_could_change_is_refused() -> None:
             a: List[int] = []
 
 
-def test_a_method_of_its_own_stays() -> None:
+def test_method_defined_by_the_class_is_kept() -> None:
     @dataclass(frozen=True)
     class Own:
         a: int
@@ -189,7 +189,7 @@ def test_a_method_of_its_own_stays() -> None:
     assert hash(Own(1)) == hash(Own(1))
 
 
-def test_a_record_that_is_made_ready_is_the_same() -> None:
+def test_prepared_class_makes_equal_records() -> None:
     @dataclass(frozen=True)
     class Ready:
         a: int

@@ -18,7 +18,7 @@ class Library:
             setattr(self, name, lambda *args, name=name: self.called.append((name, *args)))
 
 
-def test_what_was_kept_goes_back_even_where_the_transfer_fails(
+def test_kept_memory_is_released_when_a_transfer_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     library = Library("mallopt", "malloc_trim")
@@ -33,7 +33,7 @@ def test_what_was_kept_goes_back_even_where_the_transfer_fails(
     assert library.called[4][0] == "malloc_trim"
 
 
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_library_without_mallopt_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     with heap.large_kept():

@@ -9,27 +9,27 @@ from catena.core.ids import BadNameError, JidFactory
 
 
 @pytest.mark.parametrize("text", ["a", "web-1.example.org", "0", "A_b", "x" * 253])
-def test_a_minion_id_is_letters_digits_dots_hyphens_and_underscores(text: str) -> None:
+def test_minion_id_of_letters_digits_dots_hyphens_and_underscores_is_valid(text: str) -> None:
     assert ids.minion_id(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", ".hidden", "-x", "a/b", "a b", "ä", "a\n", "..", "x" * 254, "a\0", "*"]
 )
-def test_a_name_that_could_be_a_path_or_pattern_is_no_minion_id(text: str) -> None:
+def test_minion_id_that_could_be_a_path_or_pattern_is_refused(text: str) -> None:
     with pytest.raises(BadNameError):
         ids.minion_id(text)
 
 
 @pytest.mark.parametrize("text", ["", "x" * 65, "a/b"])
-def test_a_machine_id_has_at_most_64_characters(text: str) -> None:
+def test_machine_id_of_more_than_64_characters_is_refused(text: str) -> None:
     assert ids.machine_id("x" * 64)
     with pytest.raises(BadNameError):
         ids.machine_id(text)
 
 
 @pytest.mark.parametrize("text", ["2026112114280500000", "2026112114280500000x", "", "1\n" * 10])
-def test_a_jid_is_twenty_digits(text: str) -> None:
+def test_jid_without_twenty_digits_is_refused(text: str) -> None:
     assert ids.jid("20261121142805000000") == "20261121142805000000"
     with pytest.raises(BadNameError):
         ids.jid(text)
@@ -55,7 +55,7 @@ def test_jid_may_be_any_time_since_the_epoch(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " a", "a ", "a\tb", "x" * 257])
-def test_a_label_is_printable_and_has_no_blanks_at_its_ends(text: str) -> None:
+def test_label_that_is_unprintable_or_ends_in_blanks_is_refused(text: str) -> None:
     assert ids.label("Patch night ü") == "Patch night ü"
     with pytest.raises(BadNameError):
         ids.label(text)
@@ -69,13 +69,13 @@ class Wall:
         return self.time
 
 
-def test_a_jid_is_the_time_in_utc() -> None:
+def test_jid_is_the_time_in_utc() -> None:
     wall = Wall()
     wall.time = wall.time.astimezone(timezone(timedelta(hours=5)))
     assert JidFactory(wall)() == "20261121142805123456"
 
 
-def test_jids_grow_although_the_clock_stands_still_or_goes_back() -> None:
+def test_jids_increase_when_the_clock_stands_still_or_goes_back() -> None:
     wall = Wall()
     make = JidFactory(wall)
     found = [make(), make()]
@@ -84,7 +84,7 @@ def test_jids_grow_although_the_clock_stands_still_or_goes_back() -> None:
     assert found == sorted(set(found))
 
 
-def test_a_restarted_master_goes_on_after_its_last_jid() -> None:
+def test_jid_factory_continues_after_the_last_jid_of_the_store() -> None:
     assert JidFactory(Wall(), "20991231235959999999")() == "21000101000000000000"
 
 

@@ -28,7 +28,7 @@ def _said(text: str, *arguments: Path) -> list[str]:
     return (done.stdout + done.stderr).split()
 
 
-def test_logging_is_loaded_by_the_first_warning_and_by_nothing_less() -> None:
+def test_logging_is_imported_by_the_first_warning_only() -> None:
     said = _said("""
         import sys
         sys.modules.pop("logging", None)  # an editable installation may have it
@@ -41,15 +41,15 @@ def test_logging_is_loaded_by_the_first_warning_and_by_nothing_less() -> None:
     assert said == ["False", "loud"]
 
 
-def test_it_says_what_the_logger_of_that_name_says(caplog: pytest.LogCaptureFixture) -> None:
+def test_lazy_logger_logs_like_the_logger_of_that_name(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "catena.test"):
         logger("catena.test").debug("%s", "seen")
     assert [(one.name, one.message, one.funcName) for one in caplog.records] == [
-        ("catena.test", "seen", "test_it_says_what_the_logger_of_that_name_says")
+        ("catena.test", "seen", "test_lazy_logger_logs_like_the_logger_of_that_name")
     ]
 
 
-def test_a_pattern_does_what_a_compiled_one_does() -> None:
+def test_lazy_pattern_behaves_like_a_compiled_one() -> None:
     words = lazy_pattern("a+", re.IGNORECASE)
     for _ in range(2):
         assert words.findall("xAay") == ["Aa"]
@@ -59,7 +59,7 @@ def test_a_pattern_does_what_a_compiled_one_does() -> None:
     assert lazy_pattern(b"a").match(b"a")
 
 
-def test_a_module_is_loaded_when_something_of_it_is_asked_for() -> None:
+def test_stand_in_module_is_imported_at_its_first_attribute_access() -> None:
     sys.modules.pop(UNUSED, None)
     with standing_in(StandIn(UNUSED, given="here")):
         module = __import__(UNUSED)
@@ -69,7 +69,7 @@ def test_a_module_is_loaded_when_something_of_it_is_asked_for() -> None:
     assert isinstance(sys.modules[UNUSED], type(sys)) and sys.modules[UNUSED] is not module
 
 
-def test_it_is_loaded_at_once_for_who_takes_names_from_it() -> None:
+def test_stand_in_module_is_imported_by_a_from_import() -> None:
     sys.modules.pop(UNUSED, None)
     with standing_in(StandIn(UNUSED)):
         namespace: dict[str, object] = {}
@@ -78,7 +78,7 @@ def test_it_is_loaded_at_once_for_who_takes_names_from_it() -> None:
     assert UNUSED in sys.modules
 
 
-def test_a_module_that_is_there_is_left_in_its_place() -> None:
+def test_imported_module_is_not_replaced_by_a_stand_in() -> None:
     with standing_in(StandIn("re")):
         assert sys.modules["re"] is re
 
@@ -148,12 +148,12 @@ IDLE_AGENT = """
 """
 
 
-def test_idle_agent_imports_nothing_that_only_jobs_damage_or_output_need(tmp_path: Path) -> None:
+def test_idle_agent_does_not_import_modules_for_jobs_damage_or_output(tmp_path: Path) -> None:
     loaded = _said(IDLE_AGENT + "    print(*sys.modules)\n", tmp_path)
     assert NOT_IDLE.intersection(loaded) == set()
 
 
-def test_agent_imports_what_handles_jobs_for_its_first_order(tmp_path: Path) -> None:
+def test_agent_imports_the_job_modules_with_its_first_order(tmp_path: Path) -> None:
     order = """
     agent.runner.order(JobSpec("20260101000000000001", "cmd.run", ("true",)))
     print(*sys.modules)
@@ -162,11 +162,11 @@ def test_agent_imports_what_handles_jobs_for_its_first_order(tmp_path: Path) -> 
     assert "catena.minion.jobs.open_jobs" in loaded
 
 
-def test_folder_of_damaged_files_has_one_name() -> None:
+def test_folder_of_damaged_files_has_the_same_name_in_both_modules() -> None:
     assert damages.FOLDER == damage.FOLDER
 
 
-def test_zeromq_still_has_what_it_is_imported_without() -> None:
+def test_zmq_imports_its_omitted_modules_when_they_are_used() -> None:
     said = _said("""
         import sys
         from catena.transport.zeromq import zmq

@@ -44,23 +44,23 @@ def registry(late: Any = None, mark: type = FunctionMark) -> Registry:
     return Registry("function", {"box": "catena_test_plugins"}, mark, late)
 
 
-def test_only_marked_functions_of_the_kind_are_found(module: ModuleType) -> None:
+def test_registry_contains_only_functions_with_its_mark(module: ModuleType) -> None:
     assert registry().names() == ["box.list", "box.ping"]
     assert registry(mark=StateMark).names() == ["box.managed"]
 
 
-def test_marks_are_kept(module: ModuleType) -> None:
+def test_registry_keeps_the_marks_of_functions(module: ModuleType) -> None:
     assert registry()["box.ping"].mark == FunctionMark("ping", inline=True, reads=True)
     assert registry()["box.list"].mark.fails == "bool"
     assert registry(mark=StateMark)["box.managed"].mark.wants == ("watch",)
 
 
-def test_the_signature_shows_no_context(module: ModuleType) -> None:
+def test_signature_of_a_plugin_omits_the_context(module: ModuleType) -> None:
     assert list(registry()["box.list"].signature().parameters) == ["folder", "deep"]
     assert registry()["box.ping"].doc() == "Answer."
 
 
-def test_an_unknown_name_is_refused_with_the_nearest(module: ModuleType) -> None:
+def test_unknown_plugin_is_refused_with_the_nearest_name(module: ModuleType) -> None:
     assert "box.pinh" not in registry()
     with pytest.raises(
         NotFoundError, match=r"unknown function 'box\.pinh'; did you mean 'box\.ping'"
@@ -68,14 +68,14 @@ def test_an_unknown_name_is_refused_with_the_nearest(module: ModuleType) -> None
         registry()["box.pinh"]
 
 
-def test_a_module_is_imported_on_its_first_use_only() -> None:
+def test_plugin_module_is_imported_on_first_use_only() -> None:
     found = Registry("function", {"gone": "catena_no_such_module"}, FunctionMark)
     assert found.prefixes() == ["gone"]
     with pytest.raises(ModuleNotFoundError):
         _ = found["gone.x"]
 
 
-def test_custom_modules_win_over_built_in_ones_until_forgotten(module: ModuleType) -> None:
+def test_custom_module_overrides_a_built_in_one_until_it_is_removed(module: ModuleType) -> None:
     given: Optional[Dict[str, Plugin]] = {"box.own": Plugin("box.own", ping, None, "salt://x.py")}
 
     def late(prefix: str) -> Optional[Dict[str, Plugin]]:

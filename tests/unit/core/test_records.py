@@ -52,16 +52,16 @@ FULL = Cart(
 )
 
 
-def test_a_record_survives_the_way_to_plain_data_and_back() -> None:
+def test_decoded_record_equals_the_encoded_one() -> None:
     assert decode(Cart, encode(FULL)) == FULL
 
 
-def test_plain_data_holds_no_records_enums_or_tuples() -> None:
+def test_encoded_data_contains_no_records_enums_or_tuples() -> None:
     assert encode(FULL)["wheels"] == [{"size": 3, "label": ""}, {"size": 4, "label": "big"}]
     assert type(encode(FULL)["colour"]) is str
 
 
-def test_fields_with_defaults_may_be_left_out() -> None:
+def test_fields_with_defaults_may_be_omitted() -> None:
     assert decode(Cart, {"name": "c", "wheels": []}) == Cart(Name("c"), ())
 
 
@@ -82,31 +82,31 @@ def test_fields_with_defaults_may_be_left_out() -> None:
         ({"raw": "text"}, "$.raw: expected bytes, got str"),
     ],
 )
-def test_wrong_data_is_refused_with_its_path(change: dict[Any, Any], message: str) -> None:
+def test_invalid_data_is_refused_with_its_path(change: dict[Any, Any], message: str) -> None:
     with pytest.raises(RecordError) as caught:
         decode(Cart, {"name": "c", "wheels": [], **change})
     assert str(caught.value) == message
 
 
-def test_an_int_is_taken_where_a_float_is_wanted_and_not_the_other_way() -> None:
+def test_int_is_accepted_for_a_float_and_not_vice_versa() -> None:
     assert decode(Cart, {"name": "c", "wheels": [], "load": 2}).load == 2.0
     with pytest.raises(RecordError):
         decode(Wheel, {"size": 2.0})
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
-def test_what_is_no_mapping_is_no_record(data: Any) -> None:
+def test_data_that_is_not_a_mapping_is_refused(data: Any) -> None:
     with pytest.raises(RecordError, match="expected a mapping for Wheel"):
         decode(Wheel, data)
 
 
-def test_a_packer_gets_one_level_of_plain_data() -> None:
+def test_plain_converts_one_level_only() -> None:
     assert plain(FULL)["wheels"] is FULL.wheels
     assert plain(Colour.red) == "red"
     assert plain(MappingProxyType({"a": FULL})) == {"a": FULL}
 
 
-def test_what_no_packer_takes_is_an_error() -> None:
+def test_plain_refuses_an_unknown_type() -> None:
     with pytest.raises(TypeError):
         plain(object())
 
@@ -116,7 +116,7 @@ class NewerWheel(Wheel):
     spokes: Optional[int] = field(default=None, metadata=LATER)
 
 
-def test_a_field_that_came_later_is_said_only_where_it_says_something() -> None:
+def test_newer_field_is_encoded_only_when_it_is_not_the_default() -> None:
     for data in (encode(NewerWheel(3)), plain(NewerWheel(3))):
         assert data == {"size": 3, "label": ""} and decode(Wheel, data) == Wheel(3)
         assert decode(NewerWheel, data) == NewerWheel(3)
@@ -127,7 +127,7 @@ def test_a_field_that_came_later_is_said_only_where_it_says_something() -> None:
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 20261122144001123456])
-def test_integer_of_more_than_64_bits_is_its_decimal_text(number: int) -> None:
+def test_integer_above_64_bits_is_encoded_as_decimal_text(number: int) -> None:
     assert encode({"args": (number, [number]), "n": 2**64 - 1}) == {
         "args": [str(number), [str(number)]],
         "n": 2**64 - 1,
@@ -160,6 +160,6 @@ def test_former_field_is_decoded_under_its_present_name() -> None:
         ({"size": 1, "motor": 7, "spoiler": 1}, r"\$: .*spoiler"),
     ],
 )
-def test_former_field_is_checked_as_the_present_one(data: dict[str, Any], why: str) -> None:
+def test_former_field_is_validated_as_the_present_one(data: dict[str, Any], why: str) -> None:
     with pytest.raises(RecordError, match=why):
         decode(Van, data)

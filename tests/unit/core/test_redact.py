@@ -11,7 +11,7 @@ from catena.core.redact import (
 )
 
 
-def test_masking_keeps_keys_shape_and_nulls() -> None:
+def test_mask_keeps_keys_structure_and_nulls() -> None:
     data = {"a": {"b": "s", "n": 5, "z": None}, "l": ["x", True]}
     assert mask(data) == {"a": {"b": MASK, "n": MASK, "z": None}, "l": [MASK, MASK]}
 
@@ -19,16 +19,16 @@ def test_masking_keeps_keys_shape_and_nulls() -> None:
 @pytest.mark.parametrize(
     "name", ["password", "db_passwd", "API_KEY", "secret", "enrol_token", "private_key", "pass"]
 )
-def test_secret_sounding_names_are_known(name: str) -> None:
+def test_name_of_a_secret_is_recognised(name: str) -> None:
     assert is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", ["name", "bypass_check", "compass", "path", "key"])
-def test_ordinary_names_are_shown(name: str) -> None:
+def test_ordinary_name_is_not_taken_for_a_secret(name: str) -> None:
     assert not is_secret_name(name)
 
 
-def test_arguments_are_shown_without_what_commands_were_given_in_secret() -> None:
+def test_secret_arguments_of_commands_are_hidden() -> None:
     given = ["x", "token=t0p", {"env": {"X": "e"}, "stdin": "i", "pillar": {"a": 1}, "cwd": "/"}]
     hidden = ["x", f"token={MASK}", {"env": MASK, "stdin": MASK, "pillar": MASK, "cwd": "/"}]
     assert hide_arguments(given) == hidden
@@ -37,6 +37,6 @@ def test_arguments_are_shown_without_what_commands_were_given_in_secret() -> Non
     ]
 
 
-def test_nested_secrets_are_hidden_and_switches_stay() -> None:
+def test_nested_secrets_are_hidden_and_booleans_are_kept() -> None:
     data = {"users": [{"name": "a", "password": "p"}], "no_password": True}
     assert hide_named(data) == {"users": [{"name": "a", "password": MASK}], "no_password": True}

@@ -59,9 +59,9 @@ def _inspected(call: Callable[..., Any]) -> list[Parameter]:
     [_plain, _every_kind, _named, _none, _wrapped, _Callable(), _Callable().method,
      functools.partial(_plain, 1), lambda x, *y, z=0: None],
 )  # fmt: skip
-def test_it_is_what_inspect_says(call: Callable[..., Any]) -> None:
+def test_parameters_equal_those_of_inspect(call: Callable[..., Any]) -> None:
     assert list(parameters(call)) == _inspected(call)
 
 
-def test_only_one_without_a_default_that_is_not_many_is_required() -> None:
+def test_parameter_is_required_without_a_default_unless_it_is_variadic() -> None:
     assert [one.name for one in parameters(_every_kind) if one.is_required] == ["a", "d"]

@@ -18,12 +18,12 @@ KINDS = ("apply", "reboot", "script")
         ("zzz", True, "unknown action 'zzz'; there are apply, reboot, script"),
     ],
 )
-def test_the_nearest_name_is_offered_or_all_where_they_are_few(
+def test_unknown_name_is_reported_with_the_nearest_name_or_with_all_if_few(
     name: str, few: bool, text: str
 ) -> None:
     assert unknown("action", name, iter(KINDS), few=few) == text
 
 
-def test_only_a_slip_of_the_fingers_is_near_where_that_is_asked() -> None:
+def test_nearest_name_needs_the_given_likeness() -> None:
     assert nearest("boot", KINDS) == "reboot"
     assert nearest("boot", KINDS, likeness=0.9) is None

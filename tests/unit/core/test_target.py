@@ -69,7 +69,7 @@ def meant(expression: str, kind: str = "compound") -> bool:
         ("nodegroup", "numbered"),
     ],
 )
-def test_each_kind_of_expression_finds_its_minion(kind: str, expression: str) -> None:
+def test_target_expression_matches_its_minion(kind: str, expression: str) -> None:
     assert meant(expression, kind)
 
 
@@ -89,7 +89,7 @@ def test_each_kind_of_expression_finds_its_minion(kind: str, expression: str) ->
         ("ipcidr", "10.2.0.0/16"),
     ],
 )
-def test_it_is_not_found_by_what_it_is_not(kind: str, expression: str) -> None:
+def test_target_expression_does_not_match_another_minion(kind: str, expression: str) -> None:
     assert not meant(expression, kind)
 
 
@@ -111,7 +111,9 @@ def test_it_is_not_found_by_what_it_is_not(kind: str, expression: str) -> None:
         ("N@web and not N@web", False),
     ],
 )
-def test_words_join_with_and_or_not_and_parentheses(expression: str, expected: bool) -> None:
+def test_compound_target_combines_with_and_or_not_and_parentheses(
+    expression: str, expected: bool
+) -> None:
     assert meant(expression) is expected
 
 
@@ -132,17 +134,17 @@ def test_words_join_with_and_or_not_and_parentheses(expression: str, expected: b
         "(web* or db*)",
     ],
 )
-def test_a_malformed_expression_is_an_error_and_never_everything(expression: str) -> None:
+def test_malformed_target_expression_is_an_error(expression: str) -> None:
     with pytest.raises(TargetError):
         parse(expression, "compound", GROUPS)
 
 
-def test_a_nodegroup_that_contains_itself_is_refused() -> None:
+def test_nodegroup_that_contains_itself_is_refused() -> None:
     with pytest.raises(TargetError, match="'loop' contains itself: loop > pool > loop"):
         parse("loop", "nodegroup", GROUPS)
 
 
-def test_unknown_names_come_with_the_nearest() -> None:
+def test_unknown_nodegroup_or_target_type_is_reported_with_the_nearest() -> None:
     with pytest.raises(TargetError, match="did you mean 'web'"):
         parse("wbe", "nodegroup", GROUPS)
     with pytest.raises(TargetError, match="did you mean 'grain'"):
@@ -151,11 +153,11 @@ def test_unknown_names_come_with_the_nearest() -> None:
 
 @pytest.mark.parametrize("kind", ["glob", "compound", "list", "grain", "nodegroup"])
 @pytest.mark.parametrize("expression", ["", "  "])
-def test_an_empty_target_means_nobody(kind: str, expression: str) -> None:
+def test_empty_target_matches_no_minion(kind: str, expression: str) -> None:
     assert not meant(expression, kind)
 
 
-def test_only_lists_say_which_ids_they_name() -> None:
+def test_only_a_list_target_names_its_ids() -> None:
     assert parse(["a", "b"], "list").ids == ("a", "b")
     assert parse("a*").ids is None
 
@@ -173,7 +175,7 @@ def test_only_lists_say_which_ids_they_name() -> None:
         ("compound", "a or " * 5000 + "a"),
     ],
 )
-def test_limits_and_bad_patterns_are_errors(kind: str, expression: str) -> None:
+def test_oversized_or_invalid_pattern_is_an_error(kind: str, expression: str) -> None:
     with pytest.raises(TargetError):
         parse(expression, kind)
 
@@ -188,7 +190,7 @@ def test_traverse_walks_mappings_lists_and_numbers() -> None:
     assert traverse(data, "a/b/0", delimiter="/") == 1
 
 
-def test_another_delimiter_parts_keys_that_contain_colons() -> None:
+def test_delimiter_can_be_changed_for_keys_with_colons() -> None:
     subject = Subject("m", {"a": {"b:c": "d"}})
     assert parse("a|b:c|d", "grain", delimiter="|").matches(subject)
     assert not parse("a:b", "grain").matches(Subject("m", {"a": None}))

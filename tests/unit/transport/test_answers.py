@@ -31,18 +31,18 @@ def said(*messages: tuple[Any, bytes]) -> list[tuple[bytes, Any]]:
     return found
 
 
-def test_items_of_one_request_go_together() -> None:
+def test_items_of_one_request_are_sent_in_one_message() -> None:
     values: list[Any] = [{"type": "return", "value": [1, None, "a"]}, 2, "three"]
     assert said(*((ClientItem(value), ONE) for value in values)) == [
         (ONE, ClientItems(tuple(values)))
     ]
 
 
-def test_one_item_goes_as_it_is() -> None:
+def test_single_item_is_sent_unchanged() -> None:
     assert said((ClientItem({"a": 1}), ONE)) == [(ONE, ClientItem({"a": 1}))]
 
 
-def test_requests_are_kept_apart_in_the_order_of_what_was_said() -> None:
+def test_replies_of_several_requests_are_sent_separately_in_order() -> None:
     messages: list[tuple[Any, bytes]] = [(ClientItem(value), ONE) for value in (1, 2)]
     messages += [(ClientItem(3), OTHER), (ClientReply("end"), ONE), (ClientItem(4), OTHER)]
     assert said(*messages) == [
@@ -53,7 +53,7 @@ def test_requests_are_kept_apart_in_the_order_of_what_was_said() -> None:
     ]
 
 
-def test_a_large_item_goes_alone_and_many_small_ones_are_no_large_message() -> None:
+def test_large_item_is_sent_alone_and_joined_items_stay_below_the_limit() -> None:
     large = "x" * (TOGETHER_BYTES + 1)
     assert said((ClientItem(1), ONE), (ClientItem(large), ONE), (ClientItem(2), ONE)) == [
         (ONE, ClientItem(1)),
@@ -64,7 +64,7 @@ def test_a_large_item_goes_alone_and_many_small_ones_are_no_large_message() -> N
     assert said(*((ClientItem(half), ONE) for _ in range(3))) == [(ONE, ClientItem(half))] * 3
 
 
-def test_what_can_not_travel_leaves_the_others() -> None:
+def test_item_that_cannot_be_sent_does_not_affect_the_others() -> None:
     answers = ReplyQueue()
     answers.add(ClientItem(1), ONE)
     with pytest.raises(wire.NotPackableError):
@@ -75,7 +75,7 @@ def test_what_can_not_travel_leaves_the_others() -> None:
     assert [envelope.message for envelope in written(answers)] == [ClientItems((1, 2))]
 
 
-def test_a_value_as_deep_as_a_minion_may_return_it_arrives() -> None:
+def test_most_deeply_nested_value_allowed_in_a_return_is_sent() -> None:
     value: Any = 1
     for _ in range(97):
         value = [value]

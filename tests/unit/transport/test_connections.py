@@ -37,7 +37,7 @@ def pair() -> Iterator[Pair]:
     found.close()
 
 
-def test_the_kernel_counts_what_was_received(pair: Pair) -> None:
+def test_bytes_received_returns_the_count_of_the_kernel(pair: Pair) -> None:
     client, server = pair.connect()
     assert bytes_received(server.fileno()) == 0
     client.sendall(b"x" * 12_345)
@@ -46,7 +46,7 @@ def test_the_kernel_counts_what_was_received(pair: Pair) -> None:
     assert bytes_received(server.fileno()) == 12_345
 
 
-def test_what_is_no_tcp_connection_counts_nothing() -> None:
+def test_descriptor_that_is_not_a_tcp_connection_has_no_count() -> None:
     reading, writing = os.pipe()
     try:
         assert bytes_received(reading) is None
@@ -58,20 +58,20 @@ def test_what_is_no_tcp_connection_counts_nothing() -> None:
     assert cut(-1, 4605) is False
 
 
-def test_a_connection_of_our_port_is_cut(pair: Pair) -> None:
+def test_connection_to_the_port_of_the_master_is_cut(pair: Pair) -> None:
     client, server = pair.connect()
     assert cut(server.fileno(), pair.port)
     assert client.recv(10) == b""
 
 
-def test_a_connection_of_another_port_is_left_alone(pair: Pair) -> None:
+def test_connection_to_another_port_is_not_cut(pair: Pair) -> None:
     client, server = pair.connect()
     assert not cut(server.fileno(), pair.port + 1)
     server.sendall(b"still here")
     assert client.recv(10) == b"still here"
 
 
-def test_bytes_without_a_whole_message_have_a_budget(pair: Pair) -> None:
+def test_connection_exceeding_the_byte_budget_without_a_message_is_reported(pair: Pair) -> None:
     client, server = pair.connect()
     fd = server.fileno()
     table = Connections(pair.port, budget=1000)
@@ -86,7 +86,7 @@ def test_bytes_without_a_whole_message_have_a_budget(pair: Pair) -> None:
     assert len(table) == 0
 
 
-def test_whole_messages_renew_the_budget(pair: Pair) -> None:
+def test_complete_message_renews_the_byte_budget(pair: Pair) -> None:
     client, server = pair.connect()
     table = Connections(pair.port, budget=1000)
     table.accepted(server.fileno(), 0.0)
@@ -97,7 +97,7 @@ def test_whole_messages_renew_the_budget(pair: Pair) -> None:
         assert table.check(float(turn)) == []
 
 
-def test_one_too_many_cuts_the_oldest(pair: Pair) -> None:
+def test_connection_above_the_limit_cuts_the_oldest(pair: Pair) -> None:
     table = Connections(pair.port, budget=1000, capacity=2)
     clients = []
     for _ in range(3):
@@ -108,7 +108,7 @@ def test_one_too_many_cuts_the_oldest(pair: Pair) -> None:
     assert len(table) == 2
 
 
-def test_a_connection_may_not_last(pair: Pair) -> None:
+def test_connection_above_the_time_limit_is_reported(pair: Pair) -> None:
     _, server = pair.connect()
     table = Connections(pair.port, budget=1000, seconds=60)
     table.accepted(server.fileno(), 100.0)
@@ -116,7 +116,7 @@ def test_a_connection_may_not_last(pair: Pair) -> None:
     assert table.check(160.1) == [server.fileno()]
 
 
-def test_a_closed_connection_is_forgotten(pair: Pair) -> None:
+def test_closed_connection_is_removed(pair: Pair) -> None:
     _, server = pair.connect()
     table = Connections(pair.port, budget=1000)
     table.accepted(server.fileno(), 0.0)
@@ -127,6 +127,6 @@ def test_a_closed_connection_is_forgotten(pair: Pair) -> None:
     assert table.check(1.0) == []
 
 
-def test_an_address_of_this_host_is_told_from_one_that_is_gone() -> None:
+def test_address_is_gone_only_when_the_host_does_not_have_it() -> None:
     assert not address_gone(socket.AF_INET, "127.0.0.1")
     assert address_gone(socket.AF_INET, "192.0.2.77")

@@ -33,11 +33,11 @@ def reply(state: str = "pending", key: str = MASTER.public, retry: float = 10.0)
     return EnrolReply(state, "because", key, retry)
 
 
-def test_without_a_key_the_master_is_asked_for_it(store: TrustStore) -> None:
+def test_minion_without_a_master_key_probes_for_it(store: TrustStore) -> None:
     assert Enrolment(applicant(), store).question() == EnrolProbe()
 
 
-def test_the_first_key_is_trusted_and_kept(store: TrustStore) -> None:
+def test_first_master_key_is_trusted_and_stored(store: TrustStore) -> None:
     enrolment = Enrolment(applicant(), store)
     following = enrolment.answer(EnrolOffer(MASTER.public, "1"))
     assert following == EnrolOutcome((Trusted(MASTER.fingerprint, first_use=True),), ask=True)
@@ -46,7 +46,7 @@ def test_the_first_key_is_trusted_and_kept(store: TrustStore) -> None:
     assert again.master_key == MASTER.public
 
 
-def test_a_second_offer_changes_nothing(store: TrustStore) -> None:
+def test_second_offer_of_a_key_is_ignored(store: TrustStore) -> None:
     enrolment = Enrolment(applicant(), store)
     enrolment.answer(EnrolOffer(MASTER.public, "1"))
     assert enrolment.answer(EnrolOffer(OTHER.public, "1")) == EnrolOutcome()
@@ -54,7 +54,9 @@ def test_a_second_offer_changes_nothing(store: TrustStore) -> None:
 
 
 @pytest.mark.parametrize("colons", [False, True])
-def test_a_fingerprint_decides(store: TrustStore, colons: bool) -> None:
+def test_offered_key_is_trusted_only_with_the_configured_fingerprint(
+    store: TrustStore, colons: bool
+) -> None:
     finger = MASTER.fingerprint.upper()
     if colons:
         finger = ":".join(finger[at : at + 2] for at in range(0, 64, 2))
@@ -68,7 +70,9 @@ def test_a_fingerprint_decides(store: TrustStore, colons: bool) -> None:
     assert following.events == (Trusted(MASTER.fingerprint, first_use=False),)
 
 
-def test_a_kept_key_that_the_operator_no_longer_wants_is_asked_anew(store: TrustStore) -> None:
+def test_stored_key_that_differs_from_the_configured_fingerprint_is_replaced(
+    store: TrustStore,
+) -> None:
     store.keep(OTHER.public)
     enrolment = Enrolment(applicant(MASTER.fingerprint), store)
     assert enrolment.question() == EnrolProbe()
@@ -77,7 +81,7 @@ def test_a_kept_key_that_the_operator_no_longer_wants_is_asked_anew(store: Trust
 
 
 @pytest.mark.parametrize("key", ["", "short", "~" * 40])
-def test_an_offer_of_no_key_is_not_trusted(store: TrustStore, key: str) -> None:
+def test_offer_of_an_invalid_key_is_not_trusted(store: TrustStore, key: str) -> None:
     enrolment = Enrolment(applicant(), store)
     (state,) = enrolment.answer(EnrolOffer(key, "1")).events
     assert isinstance(state, EnrolState)
@@ -85,14 +89,14 @@ def test_an_offer_of_no_key_is_not_trusted(store: TrustStore, key: str) -> None:
     assert store.load() is None
 
 
-def test_a_damaged_store_is_not_trusted_anew(store: TrustStore) -> None:
+def test_damaged_trust_store_is_an_error_and_not_replaced(store: TrustStore) -> None:
     store.keep(MASTER.public)
     store.path.write_text("garbage")
     with pytest.raises(UnsafeKeyError, match=r"master\.pub"):
         Enrolment(applicant(), store)
 
 
-def test_a_token_is_proved_and_never_sent(store: TrustStore) -> None:
+def test_token_is_proved_without_being_sent(store: TrustStore) -> None:
     store.keep(MASTER.public)
     question = Enrolment(applicant(token="secret"), store).question()
     assert isinstance(question, EnrolRequest)
@@ -100,7 +104,7 @@ def test_a_token_is_proved_and_never_sent(store: TrustStore) -> None:
     assert "secret" not in repr(question)
 
 
-def test_accepted_leads_to_the_control_socket(store: TrustStore) -> None:
+def test_accepted_reply_leads_to_a_control_connection(store: TrustStore) -> None:
     store.keep(MASTER.public)
     following = Enrolment(applicant(), store).answer(reply("accepted", retry=0.0))
     assert following.connect
@@ -108,7 +112,7 @@ def test_accepted_leads_to_the_control_socket(store: TrustStore) -> None:
 
 
 @pytest.mark.parametrize("state", ["pending", "rejected", "denied"])
-def test_a_state_is_reported_once_and_asked_again(store: TrustStore, state: str) -> None:
+def test_enrol_state_is_reported_once_and_asked_for_again(store: TrustStore, state: str) -> None:
     store.keep(MASTER.public)
     enrolment = Enrolment(applicant(), store)
     first = enrolment.answer(reply(state))
@@ -119,14 +123,14 @@ def test_a_state_is_reported_once_and_asked_again(store: TrustStore, state: str)
 
 
 @pytest.mark.parametrize(("asked", "waited"), [(-5.0, 1.0), (0.0, 1.0), (1e9, 300.0)])
-def test_nobody_can_make_a_minion_wait_for_ever(
+def test_retry_interval_of_the_master_is_bounded(
     store: TrustStore, asked: float, waited: float
 ) -> None:
     store.keep(MASTER.public)
     assert Enrolment(applicant(), store).answer(reply(retry=asked)).retry_seconds == waited
 
 
-def test_a_reply_of_another_master_is_only_a_warning(store: TrustStore) -> None:
+def test_reply_with_the_key_of_another_master_is_reported_as_untrusted(store: TrustStore) -> None:
     store.keep(MASTER.public)
     following = Enrolment(applicant(), store).answer(reply("accepted", OTHER.public))
     assert not following.connect
@@ -137,7 +141,9 @@ def test_a_reply_of_another_master_is_only_a_warning(store: TrustStore) -> None:
     assert store.load() == MASTER.public
 
 
-def test_words_of_a_stranger_are_made_printable(store: TrustStore) -> None:
+def test_reason_of_an_unauthenticated_master_is_made_printable_and_bounded(
+    store: TrustStore,
+) -> None:
     store.keep(MASTER.public)
     nasty = EnrolReply("pending", "\x1b[31mred\n" + "x" * 5000, MASTER.public, 1.0)
     (state,) = Enrolment(applicant(), store).answer(nasty).events
@@ -146,7 +152,7 @@ def test_words_of_a_stranger_are_made_printable(store: TrustStore) -> None:
     assert len(state.reason) == 1000
 
 
-def test_an_unknown_state_and_a_busy_master_are_asked_again(store: TrustStore) -> None:
+def test_unknown_state_and_busy_master_are_asked_again(store: TrustStore) -> None:
     store.keep(MASTER.public)
     enrolment = Enrolment(applicant(), store)
     assert enrolment.answer(reply("whatever")) == EnrolOutcome()
@@ -155,7 +161,7 @@ def test_an_unknown_state_and_a_busy_master_are_asked_again(store: TrustStore) -
     assert following == EnrolOutcome((EnrolState("denied", "no such id"),))
 
 
-def test_a_key_that_cannot_be_kept_is_not_trusted(tmp_path: Path) -> None:
+def test_key_that_cannot_be_stored_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "pki").write_text("a file in the folder's place")
     enrolment = Enrolment(applicant(), TrustStore(tmp_path / "elsewhere"))
     enrolment._store = TrustStore(tmp_path / "pki")

@@ -9,21 +9,21 @@ from catena.transport.failures import error_of, failure_of
 from catena.transport.messages import Failure
 
 
-def test_an_error_keeps_its_text_and_exit_code() -> None:
+def test_error_keeps_its_text_and_exit_code_as_a_failure() -> None:
     for error in (TryLaterError("busy"), UsageError("what?"), CatenaError()):
         back = error_of(failure_of(error))
         assert type(back) is type(error)
         assert (str(back), back.exit_code) == (str(error), error.exit_code)
 
 
-def test_a_class_that_the_other_side_may_lack_travels_as_its_base() -> None:
+def test_error_of_an_uncommon_class_is_sent_as_its_base_class() -> None:
     assert failure_of(BadNameError("'/' is no id")) == Failure("UsageError", "'/' is no id")
     assert failure_of(wire.BodyDepthError()).code == "PeerError"
     assert isinstance(error_of(failure_of(wire.BodyDepthError())), PeerError)
 
 
 @pytest.mark.parametrize("code", ["", "SystemExit", "getdoc", "__name__", "ClassVar"])
-def test_a_code_that_is_no_error_is_a_plain_one(code: str) -> None:
+def test_failure_with_an_unknown_code_becomes_a_plain_error(code: str) -> None:
     assert type(error_of(Failure(code, "x"))) is CatenaError
 
 

@@ -36,7 +36,7 @@ class World:
         return [event.envelope.message for event in events if isinstance(event, Received)]
 
 
-def test_a_minion_gets_in_when_its_key_is_accepted() -> None:
+def test_minion_connects_in_memory_once_its_key_is_accepted() -> None:
     world = World()
     assert world.link.service(0.0) == []
     assert not world.link.send("control", Ping(1))
@@ -45,7 +45,7 @@ def test_a_minion_gets_in_when_its_key_is_accepted() -> None:
     assert world.link.connected
 
 
-def test_messages_go_both_ways_through_the_codec() -> None:
+def test_memory_link_passes_messages_through_the_codec_both_ways() -> None:
     world = World()
     world.table.accept(world.key.public)
     world.link.service(0.0)
@@ -58,7 +58,7 @@ def test_messages_go_both_ways_through_the_codec() -> None:
     assert world.received(world.link.service(0.0)) == [Welcome("1", 15)]
 
 
-def test_rules_of_the_sockets_hold_here_too() -> None:
+def test_memory_link_applies_the_rules_of_the_sockets() -> None:
     world = World()
     world.table.accept(world.key.public)
     world.link.service(0.0)
@@ -72,7 +72,7 @@ def test_rules_of_the_sockets_hold_here_too() -> None:
     assert world.received(world.link.service(0.0)) == [Failure("NotAllowedError", "no such job")]
 
 
-def test_frames_are_dropped_and_doubled_on_the_way() -> None:
+def test_memory_link_drops_and_duplicates_frames_by_its_fault() -> None:
     world = World()
     world.table.accept(world.key.public)
     world.link.service(0.0)
@@ -84,7 +84,7 @@ def test_frames_are_dropped_and_doubled_on_the_way() -> None:
     assert [envelope.message for _, envelope in world.got] == [Pong(1), Pong(1)]
 
 
-def test_a_cut_is_seen_on_both_sides_and_healed() -> None:
+def test_cut_memory_link_is_noticed_on_both_sides_and_reconnects() -> None:
     world = World()
     world.table.accept(world.key.public)
     world.link.service(0.0)
@@ -99,7 +99,7 @@ def test_a_cut_is_seen_on_both_sides_and_healed() -> None:
     assert world.gateway.connections(world.key.fingerprint) != [peer]
 
 
-def test_a_revoked_key_says_and_hears_nothing() -> None:
+def test_revoked_key_neither_sends_nor_receives_in_memory() -> None:
     world = World()
     world.table.accept(world.key.public)
     world.link.service(0.0)

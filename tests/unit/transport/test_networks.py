@@ -16,5 +16,5 @@ from catena.transport.networks import Network, network
         ("nonsense", Network("nonsense", "nonsense")),
     ],
 )
-def test_network_of_an_address(address: str, expected: Network) -> None:
+def test_address_belongs_to_its_network_prefix(address: str, expected: Network) -> None:
     assert network(address) == expected

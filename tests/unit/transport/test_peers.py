@@ -17,7 +17,7 @@ from catena.transport.wire import LIMITS
 from catena.transport.zap import decide, metadata
 
 
-def test_the_sockets_follow_from_host_and_port() -> None:
+def test_endpoints_are_derived_from_host_and_port() -> None:
     assert Endpoints.of("master.example", 5000) == Endpoints(
         "tcp://master.example:5000", "tcp://master.example:5001", "tcp://master.example:5002"
     )
@@ -25,7 +25,7 @@ def test_the_sockets_follow_from_host_and_port() -> None:
     assert Endpoints.of("[::1]").control == "tcp://[::1]:4605"
 
 
-def test_a_table_knows_keys_by_bytes_and_fingerprint() -> None:
+def test_key_table_finds_keys_by_bytes_and_fingerprint() -> None:
     one, two = generate(), generate()
     table = KeyTable([one.public])
     assert one.fingerprint in table
@@ -37,7 +37,7 @@ def test_a_table_knows_keys_by_bytes_and_fingerprint() -> None:
         table.accept("nonsense")
 
 
-def test_a_revoked_key_is_out_and_its_listeners_hear_once() -> None:
+def test_revoked_key_is_removed_and_reported_once() -> None:
     pair = generate()
     table = KeyTable([pair.public])
     heard: list[str] = []
@@ -62,7 +62,9 @@ def test_a_revoked_key_is_out_and_its_listeners_hear_once() -> None:
         (b"global", True, b"400"),
     ],
 )
-def test_a_domain_decides_who_gets_in(domain: bytes, accepted: bool, status: bytes) -> None:
+def test_zap_domain_decides_which_keys_are_admitted(
+    domain: bytes, accepted: bool, status: bytes
+) -> None:
     pair = generate()
     table = KeyTable([pair.public] if accepted else [])
     found, user_id, key = decide(domain, key_bytes(pair.public), table)
@@ -72,28 +74,28 @@ def test_a_domain_decides_who_gets_in(domain: bytes, accepted: bool, status: byt
 
 
 @pytest.mark.parametrize("raw", [b"", b"x" * 31, b"x" * 33])
-def test_a_credential_of_another_size_gets_nowhere(raw: bytes) -> None:
+def test_zap_credential_of_a_wrong_size_is_refused(raw: bytes) -> None:
     for domain in ZAP_DOMAIN.values():
         assert decide(domain, raw, KeyTable())[0] == b"400"
 
 
-def test_the_published_key_is_nobody() -> None:
+def test_published_bootstrap_key_is_refused_on_control() -> None:
     raw = key_bytes(BOOTSTRAP.public)
     assert decide(ZAP_DOMAIN["control"], raw, KeyTable([generate().public]))[0] == b"400"
 
 
-def test_properties_are_written_as_zmtp_wants() -> None:
+def test_zap_metadata_is_encoded_as_zmtp_properties() -> None:
     assert metadata({"X-Key": "ab"}) == b"\x05X-Key\0\0\0\x02ab"
 
 
 @pytest.mark.parametrize("version", [(4, 3, 3), (4, 2, 9), (3, 9, 9)])
-def test_an_old_libzmq_is_refused(version: tuple[int, ...]) -> None:
+def test_old_libzmq_is_refused(version: tuple[int, ...]) -> None:
     with pytest.raises(OldLibzmqError, match="known security holes"):
         require_libzmq(version)
     require_libzmq((4, 3, 4))
 
 
-def test_a_frame_that_the_codec_takes_is_not_cut_by_the_socket() -> None:
+def test_socket_limit_admits_every_frame_that_the_codec_accepts() -> None:
     import zmq
 
     for name, options in SERVER_OPTIONS.items():
@@ -102,7 +104,7 @@ def test_a_frame_that_the_codec_takes_is_not_cut_by_the_socket() -> None:
         assert options[zmq.MAXMSGSIZE] >= LIMITS[name, "minion"].frame_bytes
 
 
-def test_no_server_socket_goes_without_its_guards() -> None:
+def test_every_server_socket_has_the_protective_options() -> None:
     import zmq
 
     for options in SERVER_OPTIONS.values():
@@ -122,5 +124,5 @@ def test_no_server_socket_goes_without_its_guards() -> None:
         ("tcp://10.example:4605", Family.name),
     ],
 )
-def test_an_endpoint_is_an_address_or_a_name(endpoint: str, expected: Family) -> None:
+def test_endpoint_is_classified_as_address_or_name(endpoint: str, expected: Family) -> None:
     assert family(endpoint) is expected

@@ -27,13 +27,13 @@ def up(found: Reconnect, now: float = 100.0) -> Reconnect:
     return found
 
 
-def test_the_first_attempt_is_immediate() -> None:
+def test_first_connection_attempt_is_immediate() -> None:
     found = policy()
     assert found.due(100.0) is LinkAction.connect
     assert found.deadline() == 100.0
 
 
-def test_an_attempt_has_an_end() -> None:
+def test_connection_attempt_is_given_up_after_its_limit() -> None:
     found = policy()
     found.tried(100.0)
     found.found()
@@ -41,7 +41,7 @@ def test_an_attempt_has_an_end() -> None:
     assert found.due(100.0 + RULES.attempt) is LinkAction.give_up
 
 
-def test_a_name_without_an_address_is_given_up_early_but_later_each_time() -> None:
+def test_name_without_an_address_is_given_up_later_after_each_failure() -> None:
     found = policy()
     ends = []
     for _ in range(4):
@@ -51,14 +51,14 @@ def test_a_name_without_an_address_is_given_up_early_but_later_each_time() -> No
     assert ends == [3.0, 6.0, 12.0, 12.0]
 
 
-def test_waits_grow_to_the_largest_and_no_further() -> None:
+def test_waits_between_attempts_double_up_to_the_largest() -> None:
     found = policy(chance=0.999999)
     waits = [round(found.lost(0.0, DisconnectCause.failed)) for _ in range(9)]
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
 @given(st.floats(0, 0.999), st.integers(0, 2000))
-def test_a_wait_is_random_but_never_less_than_half(chance: float, failures: int) -> None:
+def test_wait_is_random_between_half_and_the_full_time(chance: float, failures: int) -> None:
     found = policy(chance)
     found.failures = failures
     wait = found.lost(0.0, DisconnectCause.failed)
@@ -66,29 +66,29 @@ def test_a_wait_is_random_but_never_less_than_half(chance: float, failures: int)
     assert full / 2 <= wait <= full
 
 
-def test_two_minions_do_not_come_back_together() -> None:
+def test_reconnect_times_of_two_minions_differ() -> None:
     for cause in (DisconnectCause.failed, DisconnectCause.broken, DisconnectCause.herd):
         assert policy(0.1).lost(0.0, cause) != policy(0.9).lost(0.0, cause)
 
 
-def test_a_herd_is_spread_over_its_time() -> None:
+def test_reconnects_after_a_stop_of_the_master_are_spread() -> None:
     assert policy(0.0).lost(0.0, DisconnectCause.herd) == 0.0
     assert policy(0.99).lost(0.0, DisconnectCause.herd) == pytest.approx(9.9)
 
 
-def test_a_broken_connection_comes_back_soon_and_then_backs_off() -> None:
+def test_broken_connection_is_retried_soon_and_then_backs_off() -> None:
     found = policy(0.5)
     assert found.lost(0.0, DisconnectCause.broken) == RULES.broken_spread / 2
     assert found.lost(0.0, DisconnectCause.failed) == 1.5
 
 
-def test_a_better_connection_is_made_at_once() -> None:
+def test_renewed_connection_is_attempted_at_once() -> None:
     found = up(policy())
     assert found.lost(200.0, DisconnectCause.renewed) == 0.0
     assert found.due(200.0) is LinkAction.connect
 
 
-def test_what_the_master_asks_for_is_waited_and_spread() -> None:
+def test_wait_requested_by_the_master_is_kept_and_spread() -> None:
     assert policy(0.0).lost(0.0, DisconnectCause.told, at_least=10.0) == 10.0
     assert policy(0.8).lost(0.0, DisconnectCause.told, at_least=10.0) == 12.0
     found = policy()
@@ -97,7 +97,7 @@ def test_what_the_master_asks_for_is_waited_and_spread() -> None:
     assert found.failures == 0
 
 
-def test_being_taken_forgets_earlier_failures_and_being_refused_does_not() -> None:
+def test_failures_are_reset_by_acceptance_and_not_by_connecting() -> None:
     found = policy()
     found.lost(0.0, DisconnectCause.failed)
     up(found)
@@ -106,7 +106,7 @@ def test_being_taken_forgets_earlier_failures_and_being_refused_does_not() -> No
     assert found.failures == 0
 
 
-def test_pings_are_due_by_their_interval() -> None:
+def test_ping_is_due_after_its_interval() -> None:
     found = up(policy())
     assert found.phase is LinkPhase.up
     assert found.due(114.9) is LinkAction.nothing
@@ -115,7 +115,7 @@ def test_pings_are_due_by_their_interval() -> None:
     assert found.due(115.0) is LinkAction.nothing
 
 
-def test_three_pings_without_a_sign_end_it() -> None:
+def test_connection_is_silent_after_three_unanswered_pings() -> None:
     found = up(policy())
     for now in (115.0, 130.0, 145.0):
         assert found.due(now) is LinkAction.ping
@@ -124,7 +124,7 @@ def test_three_pings_without_a_sign_end_it() -> None:
     assert found.due(160.0) is LinkAction.silent
 
 
-def test_any_sign_counts() -> None:
+def test_any_message_counts_as_a_sign_of_life() -> None:
     found = up(policy())
     for now in range(115, 1000, 15):
         assert found.due(now) is LinkAction.ping
@@ -133,12 +133,12 @@ def test_any_sign_counts() -> None:
             found.heard()
 
 
-def test_a_host_that_slept_asks_before_it_gives_up() -> None:
+def test_host_that_was_suspended_pings_before_it_gives_up() -> None:
     found = up(policy())
     assert found.due(100.0 + 3600) is LinkAction.ping
 
 
-def test_traffic_keys_are_replaced_within_a_day_each_minion_at_its_own_time() -> None:
+def test_traffic_keys_are_replaced_within_a_day_at_a_spread_time() -> None:
     assert up(policy(0.0)).due(100.0 + 24 * 3600) is LinkAction.aged
     early = up(policy(0.5))
     assert early.due(100.0 + 23.5 * 3600) is LinkAction.aged

@@ -54,13 +54,13 @@ def test_wrong_settings_are_refused(data: dict[str, Any], message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_salts_keys_without_meaning_are_listed_and_module_options_kept() -> None:
+def test_salt_key_without_effect_is_listed_and_module_option_is_kept() -> None:
     _, loaded = load(Settings, {"ipc_mode": "tcp", "mysql.host": "h"}, frozenset({"ipc_mode"}))
     assert loaded.without_effect == ("ipc_mode",)
     assert loaded.module_options == {"mysql.host": "h"}
 
 
-def test_a_key_that_is_like_no_setting_is_kept_and_named() -> None:
+def test_unknown_key_that_resembles_no_setting_is_kept_and_listed() -> None:
     _, loaded = load(Settings, {"site_of": "x", "a.b": 1}, frozenset())
     assert loaded.module_options == {"a.b": 1, "site_of": "x"}
     assert loaded.free_keys == ("site_of",)
@@ -79,10 +79,10 @@ def test_no_setting_is_listed_as_without_effect() -> None:
 
 
 @pytest.mark.parametrize("key", ["ext_pillar", "master_tops"])
-def test_what_hosts_would_miss_is_refused_with_a_way_out(key: str) -> None:
+def test_external_pillar_and_tops_are_refused_with_advice(key: str) -> None:
     with pytest.raises(ConfigError, match=f"{key}: external .* would miss .* or remove the sett"):
         read({key: [{"cmd_yaml": "x"}]})
 
 
-def test_what_is_refused_may_stand_there_without_a_value() -> None:
+def test_refused_setting_is_accepted_when_it_is_empty() -> None:
     assert read({"ext_pillar": [], "master_tops": {}}) == Settings()
