@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -223,13 +224,19 @@ def killed_and_started(site: Site, process: subprocess.Popen[str]) -> tuple[str,
     return process.communicate(timeout=PATIENCE_SECONDS)
 
 
-def tried() -> Iterator[tuple[Case, str]]:
-    for case in CASES:
-        yield case, "before"
+def tried() -> Iterator[Any]:
+    """Yield each case with each moment.
+
+    The dispatcher makes a request repeatable, not its handler: by default the moments alternate
+    from case to case, and the other half is slow.
+    """
+    for number, case in enumerate(CASES):
         # The first item of a job that is followed goes out with the commit; what comes behind it
         # is for `job watch`.
-        if case.words != "run web1 test.ping":
-            yield case, "after"
+        moments = ["before"] if case.words == "run web1 test.ping" else list(MOMENTS)
+        for place, moment in enumerate(moments):
+            marks = [] if number % len(moments) == place else [pytest.mark.slow]
+            yield pytest.param(case, moment, marks=marks)
 
 
 @pytest.mark.parametrize(("case", "moment"), [*tried()], ids=str)
