@@ -37,6 +37,7 @@ from typing import Any
 import yaml
 
 from catena.cli import commands
+from catena.core.patterns import lazy_pattern
 from tests.support import packs
 
 FOLDER = Path(__file__).parents[1] / "cases" / "salt"
@@ -294,6 +295,11 @@ def _warm_up() -> None:
         module = importlib.import_module(name)
         for inner in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}."):
             importlib.import_module(inner.name)
+    # Every call would otherwise compile its patterns for itself.
+    kind = type(lazy_pattern(""))
+    for pattern in [each for each in gc.get_objects() if isinstance(each, kind)]:
+        for method in ("finditer", "findall", "fullmatch", "match", "search", "split", "sub"):
+            getattr(pattern, method)
 
 
 def _set(constants: Mapping[str, Any]) -> None:
