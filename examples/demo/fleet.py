@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -18,6 +17,13 @@ from typing import Any
 
 import host
 import yaml
+
+from catena.client import connect
+from catena.client.requests import chains, keys, minions
+from catena.client.requests.chains import ChainRef
+from catena.client.requests.keys import KeyList
+from catena.client.requests.minions import MinionList
+from catena.core.errors import CatenaError
 
 #: Maximum seconds to wait for an event of the fleet.
 PATIENCE_SECONDS = 60.0
@@ -184,8 +190,8 @@ class Fleet:
         wanted = set(self.minions)
 
         def pending() -> bool:
-            keys = json.loads(self.catena("key", "list", "--out", "json").stdout)
-            return wanted <= {row["id"] for rows in keys.values() for row in rows}
+            found = connect(config_dir=str(self.config)).request(keys.LIST, KeyList("*"))
+            return wanted <= {row["id"] for rows in found.values() for row in rows}
 
         wait_for("the minions' keys", pending)
         self.catena("key", "accept", "--all")
@@ -193,12 +199,26 @@ class Fleet:
 
     def wait_up(self) -> None:
         """Wait until every minion is connected."""
+        wait_for("the minions", lambda: self.connected() >= set(self.minions))
 
-        def up() -> bool:
-            rows = json.loads(self.catena("minion", "list", "--out", "json").stdout)
-            return {row["id"] for row in rows if row["up"]} >= set(self.minions)
+    # Polls make no process for each request: that would keep a core busy.
 
-        wait_for("the minions", up)
+    def connected(self) -> set[str]:
+        """Return the ids of the connected minions; none while the master is away."""
+        rows: Sequence[Mapping[str, Any]] = ()
+        with contextlib.suppress(CatenaError):
+            rows = connect(config_dir=str(self.config)).request(minions.LIST, MinionList())
+        return {row["id"] for row in rows if row["up"]}
+
+    def shown(self, label: str) -> dict[str, Any]:
+        """Return a chain as `catena chain show --out json` prints it.
+
+        Raises:
+            CatenaError: the chain does not exist, or the master is away.
+        """
+        client = connect(config_dir=str(self.config))
+        found: dict[str, Any] = client.request(chains.SHOW, ChainRef(label))
+        return found
 
     def catena(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run one `catena` command as its user would.

@@ -17,6 +17,9 @@ import host
 import pytest
 from fleet import Fleet, wait_for
 
+from catena.client import connect
+from catena.client.requests import jobs as job_requests
+from catena.client.requests.jobs import JobShow
 from tests.acceptance.conftest import make_fleet, running
 
 LARGE = 5_000_000
@@ -32,8 +35,8 @@ def detached(fleet: Fleet, *words: str) -> str:
 
 
 def shown(fleet: Fleet, jid: str, minion: str) -> Any:
-    found = json.loads(fleet.catena("job", "show", jid, "--out", "json").stdout)
-    return found["minions"][minion]
+    client = connect(config_dir=str(fleet.config))
+    return client.request(job_requests.SHOW, JobShow(jid))["minions"][minion]
 
 
 def reaches(fleet: Fleet, jid: str, minion: str, state: str) -> Any:
@@ -55,8 +58,7 @@ def kill_daemon(fleet: Fleet, name: str) -> None:
 
 
 def is_up(fleet: Fleet, name: str) -> bool:
-    rows = json.loads(fleet.catena("minion", "list", "--out", "json").stdout)
-    return any(row["id"] == name and row["up"] for row in rows)
+    return name in fleet.connected()
 
 
 def return_events(fleet: Fleet, jid: str) -> list[str]:

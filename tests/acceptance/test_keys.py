@@ -12,6 +12,9 @@ import host
 import pytest
 from fleet import Fleet, wait_for
 
+from catena.client import connect
+from catena.client.requests import keys as key_requests
+from catena.client.requests.keys import KeyList
 from tests.acceptance.conftest import make_fleet
 
 Host = Callable[..., "NewHost"]
@@ -34,7 +37,7 @@ class NewHost:
 
     def says(self, text: str) -> str:
         """Wait until the minion's log holds *text*; return its whole line."""
-        wait_for(f"{text!r} in {self.name}'s log", lambda: text in self.log(), 15)
+        wait_for(f"{text!r} in {self.name}'s log", lambda: text in self.log())
         return next(line for line in reversed(self.log().splitlines()) if text in line)
 
 
@@ -81,7 +84,7 @@ def member(master: Fleet, new_host: Host) -> Host:
 
 def keys(fleet: Fleet) -> dict[str, dict[str, Any]]:
     """Return id -> row with its state; the last one where an id has several keys."""
-    found = json.loads(fleet.catena("key", "list", "--out", "json").stdout)
+    found = connect(config_dir=str(fleet.config)).request(key_requests.LIST, KeyList("*"))
     return {row["id"]: {**row, "state": state} for state, rows in found.items() for row in rows}
 
 

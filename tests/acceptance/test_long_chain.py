@@ -1,4 +1,4 @@
-"""The long chain: 12 actions, two reboots, one agent upgrade, ten minions, one dead master."""
+"""The long chain: 12 actions, two reboots, one agent upgrade, many minions, one dead master."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fleet import Fleet, wait_for
 
 from tests.acceptance.conftest import make_fleet, running
+from tests.acceptance.test_chain_faults import view
 
 ROOT = Path(__file__).parents[2]
-MINIONS = [f"node{number}" for number in range(10)]
 NEWER = "0.1.99"
 ONCE = 8
 
@@ -42,15 +41,10 @@ def newer_wheel(folder: Path) -> Path:
     return wheel
 
 
-@pytest.fixture(scope="module")
-def fleet() -> Iterator[Fleet]:
-    yield from running(make_fleet({name: {} for name in MINIONS}))
-
-
-def view(fleet: Fleet) -> dict[str, Any]:
-    done = fleet.catena("chain", "show", "long", "--out", "json", check=False)
-    found: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
-    return found
+@pytest.fixture(scope="module", params=[3, pytest.param(10, marks=pytest.mark.slow)])
+def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
+    """Give a fleet of some minions."""
+    yield from running(make_fleet({f"node{number}": {} for number in range(request.param)}))
 
 
 @pytest.mark.timeout(300)
@@ -73,15 +67,15 @@ def test_every_action_runs_once_though_hosts_reboot_agents_change_and_the_master
     wait_for("the first reboot", lambda: witness.exists() and ":2" in witness.read_text(), 60)
     fleet.stop_master(signal.SIGKILL)
     fleet.start_master()
-    wait_for("the end", lambda: view(fleet).get("state") in ("done", "failed"), 180)
-    shown = view(fleet)
+    wait_for("the end", lambda: view(fleet, "long").get("state") in ("done", "failed"), 180)
+    shown = view(fleet, "long")
     trouble = [
         (m["minion"], a["title"], a["status"], a["reason"], a["comment"])
         for m in shown["minions"] for a in m["actions"] if a["state"] != "DONE"
     ]  # fmt: skip
     assert shown["state"] == "done", trouble
     assert all(len(minion["actions"]) == 12 for minion in shown["minions"])
-    wanted = Counter(f"{fleet.home(name)}:{n}" for name in MINIONS for n in range(ONCE))
+    wanted = Counter(f"{fleet.home(name)}:{n}" for name in fleet.minions for n in range(ONCE))
     assert Counter(witness.read_text().split()) == wanted
     fleet.wait_up()
     rows = json.loads(fleet.catena("minion", "list", "--out", "json").stdout)

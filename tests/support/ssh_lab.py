@@ -17,15 +17,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import yaml
 from fleet import Fleet, FleetError, wait_for
 
-from catena.client.connection import MasterClient
-from catena.client.requests import chains
-from catena.client.requests.chains import ChainRef
-from catena.client.socket_path import master_socket
 from catena.core.errors import CatenaError
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
 from tests.support.ssh_server import USER, SshServer
@@ -112,13 +107,6 @@ class Lab(Fleet):
         for target, *words in steps:
             self.catena("chain", "add", label, "-t", target, *words)
         self.catena("chain", "schedule", label)
-
-    def shown(self, label: str) -> dict[str, Any]:
-        """Return a chain as `chain show` gives it."""
-        # Asked again and again: without a process of the command for each.
-        client = MasterClient(master_socket(str(self.config)))
-        found: dict[str, Any] = client.request(chains.SHOW, ChainRef(label))
-        return found
 
     def statuses(self, label: str) -> dict[str, list[str]]:
         """Return the statuses of a chain's actions, by host."""
