@@ -11,7 +11,7 @@ from catena.transport.wire import MessageTooLargeError
 from tests.integration.master.bench import a_master
 
 
-async def test_failhard_cancels_those_that_have_not_begun_after_a_failure() -> None:
+async def test_failhard_cancels_minions_that_have_not_begun_after_a_failure() -> None:
     async with a_master() as master:
         a, b, c = await master.connect("a", "b", "c")
         await master.accept("absent")
@@ -25,7 +25,7 @@ async def test_failhard_cancels_those_that_have_not_begun_after_a_failure() -> N
         }  # fmt: skip
 
 
-async def test_failhard_takes_a_refusal_for_a_failure() -> None:
+async def test_failhard_counts_a_rejected_job_as_a_failure() -> None:
     async with a_master() as master:
         a, b = await master.connect("a", "b")
         done = await master.submit(batch="1", batch_failhard=True)
@@ -42,7 +42,7 @@ async def test_batch_continues_after_a_failure_without_failhard() -> None:
         assert b.orders()
 
 
-async def test_batch_wait_keeps_the_place_for_so_many_seconds() -> None:
+async def test_batch_wait_delays_the_next_minion() -> None:
     async with a_master() as master:
         a, b = await master.connect("a", "b")
         done = await master.submit(batch="1", batch_wait=30.0)
@@ -54,7 +54,7 @@ async def test_batch_wait_keeps_the_place_for_so_many_seconds() -> None:
             assert bool(b.orders()) is begun
 
 
-async def test_batch_wait_ends_on_a_master_whose_clock_is_set_back() -> None:
+async def test_batch_wait_ends_when_the_clock_is_set_back() -> None:
     async with a_master() as master:
         a, b = await master.connect("a", "b")
         done = await master.submit(batch="1", batch_wait=30.0)
@@ -77,7 +77,7 @@ async def test_subset_picks_connected_minions_first() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_subset_has_no_name_twice(count: int) -> None:
+def test_subset_contains_no_minion_twice(count: int) -> None:
     names = ["a", "b", "c", "d"]
     for _ in range(50):
         picked = batch.subset(names, count, {"b", "c"})
@@ -86,7 +86,7 @@ def test_subset_has_no_name_twice(count: int) -> None:
         assert count < 2 or {"b", "c"} <= set(picked)
 
 
-def test_rules_of_a_batch_need_a_batch() -> None:
+def test_batch_options_without_a_batch_are_refused() -> None:
     from catena.client.requests.jobs import RunJob
     from catena.master.jobs.handlers import batch_wait
 
@@ -122,7 +122,7 @@ async def test_batch_continues_when_a_minion_disconnects_before_it_has_the_job()
 
 
 @pytest.mark.parametrize("batch", ["0", "-1", "abc", "0%", "101%", "1.5"])
-async def test_a_batch_that_is_no_number_is_refused(batch: str) -> None:
+async def test_invalid_batch_size_is_refused(batch: str) -> None:
     async with a_master() as master:
         await master.accept("web1")
         with pytest.raises(UsageError, match="batch"):

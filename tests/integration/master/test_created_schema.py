@@ -61,7 +61,7 @@ def read(engine: sa.Engine) -> dict[str, dict[str, Any]]:
     return {"revision": {"number": schema.current(engine)}, **found}
 
 
-def test_new_store_has_the_schema_that_the_migrations_make(urls: list[str]) -> None:
+def test_new_store_has_the_schema_of_the_migrations(urls: list[str]) -> None:
     schemas = []
     for url, make in zip(urls, (schema.upgrade, schema.migrate), strict=True):
         engine = sa.create_engine(url)

@@ -114,7 +114,7 @@ def test_zeroed_inner_page_is_refused_at_the_start(settings: MasterSettings) -> 
                 opening.check(settings, False)
 
 
-def test_flipped_bit_of_the_structure_is_refused_at_the_start(settings: MasterSettings) -> None:
+def test_flipped_bit_in_a_page_header_is_refused_at_the_start(settings: MasterSettings) -> None:
     """The first bytes of a page say what kind it is, and where its cells are."""
     path = without_free_pages(settings)
     data = path.read_bytes()
@@ -193,7 +193,7 @@ def test_zeroed_frame_in_the_middle_of_the_log_is_refused(crashed: MasterSetting
 
 
 @pytest.mark.parametrize("place", [0.999, 0.97])
-def test_torn_last_transaction_is_no_damage(crashed: MasterSettings, place: float) -> None:
+def test_torn_last_transaction_is_not_damage(crashed: MasterSettings, place: float) -> None:
     """A power failure leaves it so; nobody was told that it was stored."""
     path = log_of(crashed)
     path.write_bytes(flipped(place)(path.read_bytes()))
@@ -201,7 +201,9 @@ def test_torn_last_transaction_is_no_damage(crashed: MasterSettings, place: floa
     assert late_rows(crashed) == 19
 
 
-def test_frames_of_an_earlier_round_of_the_log_are_no_damage(crashed: MasterSettings) -> None:
+def test_frames_of_an_earlier_generation_of_the_log_are_not_damage(
+    crashed: MasterSettings,
+) -> None:
     path = log_of(crashed)
     data = path.read_bytes()
     frame = 24 + PAGE
@@ -212,7 +214,9 @@ def test_frames_of_an_earlier_round_of_the_log_are_no_damage(crashed: MasterSett
     assert wal.faults(database(crashed)) == []
 
 
-def test_torn_transaction_over_an_earlier_round_of_the_log_is_no_damage(tmp_path: Path) -> None:
+def test_torn_transaction_over_an_earlier_generation_of_the_log_is_not_damage(
+    tmp_path: Path,
+) -> None:
     """The system writes the pages of a file in any order, and a power failure ends that."""
     path, frame = tmp_path / "some.db", 24 + PAGE
     conn = sqlite3.connect(path, isolation_level=None)
@@ -250,7 +254,9 @@ def test_damaged_index_of_the_log_is_rebuilt(crashed: MasterSettings, damage: st
 # -- a store that is not the one of the keys ------------------------------------------------------
 
 
-def test_missing_store_of_keys_that_have_served_needs_a_word(settings: MasterSettings) -> None:
+def test_missing_store_with_used_keys_is_refused_without_new_store(
+    settings: MasterSettings,
+) -> None:
     database(settings).unlink()
     with pytest.raises(birth.StrangeStoreError, match="--new-store"):
         begin(settings)
@@ -258,7 +264,7 @@ def test_missing_store_of_keys_that_have_served_needs_a_word(settings: MasterSet
     begin(settings)
 
 
-def test_first_start_that_was_killed_before_it_had_tables_is_done_again(tmp_path: Path) -> None:
+def test_first_start_killed_before_the_tables_existed_is_repeated(tmp_path: Path) -> None:
     settings = MasterSettings(state_dir=str(tmp_path), pki_dir=str(tmp_path / "pki"))
     keys.load_or_create(tmp_path / "pki")
     with closing(sqlite3.connect(database(settings))) as conn:
@@ -271,7 +277,7 @@ def test_first_start_that_was_killed_before_it_had_tables_is_done_again(tmp_path
         opening.check(settings, False)
 
 
-def test_store_whose_only_commits_are_in_a_damaged_log_is_not_begun_anew(tmp_path: Path) -> None:
+def test_store_with_commits_only_in_a_damaged_log_is_not_recreated(tmp_path: Path) -> None:
     settings = MasterSettings(state_dir=str(tmp_path), pki_dir=str(tmp_path / "pki"))
     path = database(settings)
     conn = sqlite3.connect(path, isolation_level=None)
@@ -287,7 +293,7 @@ def test_store_whose_only_commits_are_in_a_damaged_log_is_not_begun_anew(tmp_pat
         opening.check(settings, False)
 
 
-def test_first_start_with_a_young_key_needs_no_word(tmp_path: Path) -> None:
+def test_first_start_with_a_new_key_needs_no_confirmation(tmp_path: Path) -> None:
     keys.load_or_create(tmp_path)
     birth.refuse_empty("x", tmp_path)
     old = (tmp_path / "curve.key").stat().st_mtime + birth.KEY_SECONDS + 60
@@ -306,7 +312,7 @@ def test_store_of_other_keys_is_refused(settings: MasterSettings, tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", sorted({*DAMAGES} - {"all but the first page zeroed"}))
-def test_damaged_note_of_the_store_is_named_and_mended(
+def test_damaged_store_json_is_reported_and_rewritten(
     settings: MasterSettings, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     path = Path(settings.pki_dir) / birth.FILE
@@ -321,7 +327,7 @@ def test_damaged_note_of_the_store_is_named_and_mended(
         begin(settings)
 
 
-def test_note_with_a_flipped_bit_is_damaged(settings: MasterSettings) -> None:
+def test_flipped_bit_in_store_json_is_detected(settings: MasterSettings) -> None:
     path = Path(settings.pki_dir) / birth.FILE
     text = path.read_bytes()
     store = json.loads(text)["store"]
@@ -381,7 +387,7 @@ async def test_check_in_the_background_reads_every_page(settings: MasterSettings
     assert await soundness.look_behind(path)
 
 
-def test_large_database_is_checked_by_its_shape_before_the_start(
+def test_large_database_gets_a_structure_check_before_the_start(
     settings: MasterSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(soundness, "QUICK_BYTES", PAGE)

@@ -97,7 +97,7 @@ async def test_greeting_runs_once_when_its_minion_starts(master: Bench) -> None:
     assert (said.tag, said.data["text"]) == (f"greeting/{run}/said", "good morning")
 
 
-async def test_moves_of_a_greeting_are_in_the_history_of_its_run(master: Bench) -> None:
+async def test_transitions_of_a_greeting_are_in_the_history_of_its_run(master: Bench) -> None:
     (web1,) = await master.connect("web1")
     run = await order(master, "web1")
     await boots(master, web1, "boot2")
@@ -111,12 +111,12 @@ async def test_moves_of_a_greeting_are_in_the_history_of_its_run(master: Bench) 
     ]
 
 
-async def test_repeated_request_orders_one_greeting(master: Bench) -> None:
+async def test_repeated_request_creates_one_greeting(master: Bench) -> None:
     assert await order(master, "web1", "key-1") == await order(master, "web1", "key-1")
     assert await order(master, "web1") > 0
 
 
-async def test_list_of_minions_shows_what_each_engine_has_under_way(master: Bench) -> None:
+async def test_minion_list_shows_the_open_runs_of_each_engine(master: Bench) -> None:
     await master.connect("web1", "web2")
     chain = await begin_chain(master)
     run = await order(master, "web1")
@@ -134,7 +134,7 @@ async def begin_chain(master: Bench) -> int:
     return int(made.id)
 
 
-async def test_doctor_names_the_minion_whose_greetings_wait_long(master: Bench) -> None:
+async def test_doctor_reports_the_minion_whose_greetings_wait_long(master: Bench) -> None:
     await order(master, "web9")
     now = START.timestamp()
     assert [found for found in await findings(master, now) if found.part == "greetings"] == []
@@ -142,7 +142,7 @@ async def test_doctor_names_the_minion_whose_greetings_wait_long(master: Bench) 
     assert found.what == "web9 has not come up for 1 greetings"
 
 
-async def test_doctor_without_the_engine_is_silent_about_it(master: Bench) -> None:
+async def test_doctor_without_the_engine_reports_nothing_of_it(master: Bench) -> None:
     await order(master, "web9")
     master.hand.advance(2 * DAY)
     found = await asyncio.to_thread(
@@ -151,7 +151,7 @@ async def test_doctor_without_the_engine_is_silent_about_it(master: Bench) -> No
     assert "greetings" not in {one.part for one in found}
 
 
-async def test_prune_drops_old_greetings_and_keeps_those_that_wait(master: Bench) -> None:
+async def test_prune_removes_old_greetings_and_keeps_waiting_ones(master: Bench) -> None:
     (web1,) = await master.connect("web1")
     said, waiting = await order(master, "web1"), await order(master, "web2")
     await boots(master, web1, "boot2")

@@ -40,7 +40,7 @@ async def runner(master: Bench, fun: str, *args: Any) -> Any:
     return await master.reactor_door.ask(runners.CALL, asked)
 
 
-async def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:
+async def test_failed_reaction_is_restored_unchanged_from_the_store() -> None:
     async with a_master() as master:
         kept = KeptReactions(master.store)
         first = await kept.keep(a_failed(1))
@@ -54,7 +54,7 @@ async def test_failed_reaction_comes_back_from_the_store_as_it_was() -> None:
         assert await kept.load() == [second]
 
 
-async def test_reaction_that_is_done_while_the_others_are_read_is_left_out(
+async def test_reaction_removed_during_the_load_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with a_master() as master:
@@ -72,7 +72,7 @@ async def test_reaction_that_is_done_while_the_others_are_read_is_left_out(
 
 
 @pytest.mark.parametrize("damage", [b"\xc1", b"\x80", b"\x01", b""])
-async def test_damaged_row_stops_no_other_reaction(
+async def test_damaged_row_does_not_affect_other_reactions(
     damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_master() as master:
@@ -85,7 +85,7 @@ async def test_damaged_row_stops_no_other_reaction(
     assert "failed reaction 1 can't be read" in caplog.text
 
 
-async def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
+async def test_failed_reactions_are_listed_and_reported_by_doctor() -> None:
     async with a_master() as master:
         await master.settle()
         for number in (1, 2):
@@ -107,7 +107,7 @@ async def test_failed_reactions_are_listed_and_named_by_doctor() -> None:
                 await runner(master, "discard", odd)
 
 
-async def test_reaction_that_met_a_fault_of_the_program_makes_its_job_later(
+async def test_reaction_is_retried_after_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_SECONDS", 0.0)

@@ -27,7 +27,7 @@ async def grown_old(master: Bench, table: sa.Table, column: str, age: float) -> 
     await master.store.write(lambda conn: conn.execute(sa.update(table).values(values)))
 
 
-async def test_a_damaged_file_of_a_minion_is_named_for_a_week() -> None:
+async def test_damaged_file_of_a_minion_is_a_finding_for_a_week() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         data = {"path": "/var/cache/x/jobs.log", "lost": "two lines"}

@@ -50,7 +50,7 @@ def hello(script: Script, **grains: Any) -> Hello:
     )
 
 
-async def test_pillar_is_compiled_from_the_grains_that_came_before_it() -> None:
+async def test_pillar_is_compiled_from_grains_received_before_the_request() -> None:
     async with a_master() as master:
         write_pillar(master)
         (web1,) = await master.connect("web1")
@@ -78,7 +78,7 @@ async def test_pillar_is_compiled_from_the_grains_of_the_first_hello(role: str) 
         assert (reply.pillar, reply.errors) == ({"role": "first"}, ())
 
 
-async def test_targets_and_lists_wait_for_grains_that_have_come() -> None:
+async def test_targets_and_lists_wait_until_received_grains_are_stored() -> None:
     async with a_master() as master:
         write_pillar(master)
         (web1,) = await master.connect("web1")
@@ -116,7 +116,7 @@ async def test_pillar_is_refused_when_the_grains_are_not_stored_in_time(
         await disk.go_on()
 
 
-async def test_a_session_ends_when_its_grains_cannot_be_stored(
+async def test_session_ends_when_its_grains_cannot_be_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: Any) -> None:
@@ -131,7 +131,7 @@ async def test_a_session_ends_when_its_grains_cannot_be_stored(
         assert "web1" not in master.sessions
 
 
-async def test_nothing_is_waited_for_when_all_facts_are_stored() -> None:
+async def test_stored_facts_are_not_waited_for() -> None:
     held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     known = facts.Facts(patience=0.0)
     known.coming("web1", held)

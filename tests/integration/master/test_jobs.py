@@ -31,7 +31,7 @@ from catena.transport.wire import MessageTooLargeError
 from tests.integration.master.bench import Bench, a_master, a_return
 
 
-async def test_a_connected_minion_is_sent_its_job_and_its_return_is_stored_then_acked() -> None:
+async def test_job_is_sent_to_a_connected_minion_and_its_return_stored_before_the_ack() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit("web1", args=(1,), kwargs={"k": 2})
@@ -58,7 +58,7 @@ async def test_a_connected_minion_is_sent_its_job_and_its_return_is_stored_then_
         assert tags == [f"salt/job/{done.jid}/new", f"salt/job/{done.jid}/ret/web1"]
 
 
-async def test_a_minion_that_is_away_gets_its_job_when_it_connects() -> None:
+async def test_absent_minion_receives_its_job_when_it_connects() -> None:
     async with a_master() as master:
         web1 = await master.accept("web1")
         done = await master.submit()
@@ -69,7 +69,7 @@ async def test_a_minion_that_is_away_gets_its_job_when_it_connects() -> None:
         assert await master.states(done.jid) == {"web1": "sent"}
 
 
-async def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_next_round(
+async def test_job_that_a_full_connection_refuses_is_sent_in_the_next_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with a_master() as master:
@@ -83,7 +83,7 @@ async def test_a_job_that_its_connection_does_not_take_waits_and_goes_with_the_n
         assert [spec.jid for spec in web1.orders()] == [done.jid]
 
 
-async def test_round_without_store_capacity_forgets_no_minion_with_waiting_jobs(
+async def test_failed_round_forgets_no_minion_with_queued_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def locked(*_: object) -> None:
@@ -102,7 +102,7 @@ async def test_round_without_store_capacity_forgets_no_minion_with_waiting_jobs(
         assert [spec.jid for spec in web1.orders()] == [done.jid]
 
 
-async def test_an_order_that_was_not_acknowledged_goes_again_and_one_that_was_does_not() -> None:
+async def test_only_unacknowledged_orders_are_resent() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         first, second = await master.submit(), await master.submit()
@@ -114,7 +114,7 @@ async def test_an_order_that_was_not_acknowledged_goes_again_and_one_that_was_do
         assert [s.jid for s in web1.orders()][3:] == [first.jid]
 
 
-async def test_a_job_that_the_hello_names_counts_as_received() -> None:
+async def test_job_named_in_the_hello_counts_as_received() -> None:
     async with a_master() as master:
         web1 = await master.accept("web1")
         done = await master.submit()
@@ -123,9 +123,7 @@ async def test_a_job_that_the_hello_names_counts_as_received() -> None:
         assert await master.states(done.jid) == {"web1": "received"}
 
 
-async def test_a_received_job_that_a_hello_no_longer_names_is_lost_and_a_late_return_is_kept() -> (
-    None
-):
+async def test_received_job_missing_from_a_hello_is_lost_and_its_late_return_is_stored() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -140,7 +138,7 @@ async def test_a_received_job_that_a_hello_no_longer_names_is_lost_and_a_late_re
         assert web1.got(ReturnStored) == [ReturnStored(done.jid)]
 
 
-async def test_a_job_whose_time_is_over_expires_unsent_and_is_not_sent_later() -> None:
+async def test_expired_job_is_not_sent_later() -> None:
     async with a_master(job_expiry_hours=1) as master:
         web1 = await master.accept("web1")
         done = await master.submit()
@@ -152,7 +150,7 @@ async def test_a_job_whose_time_is_over_expires_unsent_and_is_not_sent_later() -
         assert (await master.views.list(JobList(active=True))) == []
 
 
-async def test_a_master_whose_clock_is_set_ahead_keeps_what_waits() -> None:
+async def test_queued_jobs_survive_a_clock_that_is_set_ahead() -> None:
     async with a_master(job_expiry_hours=1) as master:
         web1 = await master.accept("web1")
         done = await master.submit()
@@ -166,7 +164,7 @@ async def test_a_master_whose_clock_is_set_ahead_keeps_what_waits() -> None:
         assert order.spec.not_after - order.now == pytest.approx(1800.0, abs=1)
 
 
-async def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> None:
+async def test_repeated_return_is_stored_once_and_acked_twice() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -180,7 +178,7 @@ async def test_a_return_that_comes_twice_is_stored_once_and_acked_twice() -> Non
 
 
 @pytest.mark.parametrize("retcode", [2**31, -(2**31) - 1])
-async def test_an_exit_code_that_the_store_cant_hold_is_refused(retcode: int) -> None:
+async def test_exit_code_beyond_the_range_of_the_store_is_refused(retcode: int) -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -201,7 +199,7 @@ async def test_return_for_another_minions_job_is_refused() -> None:
         assert evil.got(ReturnStored) == []
 
 
-async def test_a_rejected_job_ends_with_the_minions_reason() -> None:
+async def test_rejected_job_ends_with_the_minions_reason() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -210,7 +208,7 @@ async def test_a_rejected_job_ends_with_the_minions_reason() -> None:
         assert (shown.state, shown.detail) == ("rejected", "expired while it waited")
 
 
-async def test_cancelling_ends_what_was_not_sent_and_asks_who_is_at_work_to_stop() -> None:
+async def test_cancel_ends_unsent_deliveries_and_stops_running_ones() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         await master.accept("away")
@@ -226,7 +224,7 @@ async def test_cancelling_ends_what_was_not_sent_and_asks_who_is_at_work_to_stop
         assert await master.jobs.cancel(done.jid) == {"away": "cancelled", "web1": "cancelled"}
 
 
-async def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> None:
+async def test_cancellation_reaches_a_minion_that_reconnects_with_the_running_job() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -238,7 +236,7 @@ async def test_a_cancellation_reaches_a_minion_that_was_away_while_it_ran() -> N
         assert web1.got(JobCancel) == [JobCancel(done.jid, "cancelled by anna")]
 
 
-async def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_cancelled() -> None:
+async def test_cancelled_order_that_was_lost_is_not_resent() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -251,7 +249,7 @@ async def test_an_order_that_was_lost_on_its_way_is_not_sent_again_once_it_is_ca
         assert await master.states(done.jid) == {"web1": "cancelled"}
 
 
-async def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_back() -> None:
+async def test_lost_order_is_resent_when_the_clock_is_set_back() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -263,7 +261,7 @@ async def test_an_order_that_was_lost_goes_again_on_a_master_whose_clock_is_set_
             assert [spec.jid for spec in web1.orders()] == [done.jid] * sent
 
 
-async def test_a_request_that_comes_twice_with_one_key_makes_one_job() -> None:
+async def test_repeated_request_with_one_key_creates_one_job() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         first = await master.submit(idempotency_key="k1")
@@ -289,7 +287,7 @@ async def test_target_without_a_match_or_with_an_unknown_id_is_an_error() -> Non
         assert (await master.views.list(JobList()))[0].target == "os:Debian"
 
 
-async def test_a_list_tells_failed_answers_from_good_ones() -> None:
+async def test_job_list_counts_failed_returns() -> None:
     async with a_master() as master:
         web1, web2 = await master.connect("web1", "web2")
         good, bad = await master.submit("*"), await master.submit("*")
@@ -300,7 +298,7 @@ async def test_a_list_tells_failed_answers_from_good_ones() -> None:
         assert failed == {good.jid: 0, bad.jid: 2}
 
 
-async def test_arguments_that_cant_travel_are_refused_before_anything_is_stored() -> None:
+async def test_unencodable_arguments_are_refused_before_anything_is_stored() -> None:
     async with a_master() as master:
         await master.connect("web1")
         with pytest.raises(MessageTooLargeError):
@@ -310,7 +308,7 @@ async def test_arguments_that_cant_travel_are_refused_before_anything_is_stored(
         assert await master.views.list(JobList()) == []
 
 
-async def test_following_a_job_shows_every_item_and_ends_with_the_states() -> None:
+async def test_followed_job_yields_every_item_and_ends_with_the_states() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         await master.accept("away")
@@ -373,7 +371,7 @@ class Watcher:
         self.calls.append((item.text, item.minion))
 
 
-async def test_an_observer_sees_each_fact_once_and_its_error_undoes_the_fact(
+async def test_observer_sees_each_fact_once_and_its_error_rolls_the_fact_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with a_master() as master:
@@ -398,7 +396,7 @@ async def test_an_observer_sees_each_fact_once_and_its_error_undoes_the_fact(
     assert "a JobReturned failed" in caplog.text
 
 
-async def test_what_runs_within_the_submission_is_stored_with_the_job_or_not_at_all() -> None:
+async def test_work_within_the_submission_is_stored_atomically_with_the_job() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
 
@@ -413,7 +411,7 @@ async def test_what_runs_within_the_submission_is_stored_with_the_job_or_not_at_
         assert await master.views.list(JobList()) == []
 
 
-async def test_jids_grow_even_when_the_clock_goes_back_over_a_restart() -> None:
+async def test_jids_increase_when_the_clock_goes_back_across_a_restart() -> None:
     async with a_master() as master:
         await master.accept("web1")
         first = await master.submit()
@@ -423,7 +421,7 @@ async def test_jids_grow_even_when_the_clock_goes_back_over_a_restart() -> None:
         assert second.jid > first.jid
 
 
-async def test_two_hundred_minions_return_twice_and_all_is_stored_once() -> None:
+async def test_repeated_returns_of_two_hundred_minions_are_stored_once() -> None:
     async with a_master() as master:
         scripts = await _many(master, 200)
         done = await master.submit()

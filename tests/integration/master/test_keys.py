@@ -120,7 +120,7 @@ async def test_accepted_keys_are_let_in_after_a_restart() -> None:
         await fresh.store.close()
 
 
-async def test_a_second_key_for_a_known_id_is_denied_and_replaces_nothing() -> None:
+async def test_second_key_for_a_known_id_is_denied_and_replaces_nothing() -> None:
     async with a_master() as master:
         first, second = Knocker(master, "web1"), Knocker(master, "web1")
         await first.ask()
@@ -134,7 +134,7 @@ async def test_a_second_key_for_a_known_id_is_denied_and_replaces_nothing() -> N
             await master.keys.change("accept", "web1")
 
 
-async def test_a_key_cant_ask_for_a_second_name() -> None:
+async def test_key_cannot_be_enrolled_under_a_second_id() -> None:
     async with a_master() as master:
         web1 = Knocker(master, "web1")
         await web1.ask()
@@ -153,7 +153,7 @@ async def test_token_accepts_one_key_once() -> None:
         assert (await web2.ask(token=token)).state == "pending"
 
 
-async def test_request_key_that_was_forgotten_makes_its_token_no_second_time() -> None:
+async def test_repeated_token_request_after_its_key_was_forgotten_makes_no_second_token() -> None:
     once = Once("anna", "mine", "key.token", "00")
 
     async with a_master() as master:
@@ -215,7 +215,7 @@ async def test_address_that_fills_the_pending_keys_blocks_no_other_address(
         assert len(master.keys.waiting) == 12
 
 
-async def test_one_address_cant_ask_without_end() -> None:
+async def test_enrolment_requests_of_one_address_are_limited() -> None:
     async with a_master() as master:
         flood = Knocker(master, "m1", "10.6.6.6")
         replies = [await flood.ask() for _ in range(60)]
@@ -223,7 +223,7 @@ async def test_one_address_cant_ask_without_end() -> None:
         assert "accept m2" in (await Knocker(master, "m2").ask()).reason
 
 
-async def test_a_name_that_is_no_id_is_refused_and_kept_nowhere() -> None:
+async def test_invalid_minion_id_is_refused_and_not_stored() -> None:
     async with a_master() as master:
         evil = Knocker(master, "evil")
         for name in ("../../etc/cron.d/x", "a b", "", "x" * 254, "a\n"):
@@ -246,7 +246,7 @@ async def test_deleted_key_is_disconnected_at_once() -> None:
             await master.submit("web1")
 
 
-async def test_a_glob_rejects_only_waiting_keys_but_a_full_name_also_accepted_ones() -> None:
+async def test_reject_by_glob_affects_pending_keys_and_by_id_also_accepted_ones() -> None:
     async with a_master() as master:
         await master.connect("web1", "web2")
         assert await master.keys.change("reject", "*") == []
@@ -255,7 +255,7 @@ async def test_a_glob_rejects_only_waiting_keys_but_a_full_name_also_accepted_on
         assert await master.keys.change("accept", "web1") == ["web1"]
 
 
-async def test_an_announced_key_replaces_the_old_one_at_its_first_hello() -> None:
+async def test_announced_key_replaces_the_old_one_at_its_first_hello() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         new = generate()
@@ -281,7 +281,9 @@ async def test_key_announcement_for_another_minion_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("action", "include"), [("admit", ()), ("accept", ("open",))])
-async def test_an_unknown_action_or_state_is_named(action: str, include: tuple[str, ...]) -> None:
+async def test_unknown_key_action_or_state_is_refused_by_name(
+    action: str, include: tuple[str, ...]
+) -> None:
     async with a_master() as master:
         with pytest.raises(UsageError, match="unknown key"):
             await master.keys.change(action, "*", include)

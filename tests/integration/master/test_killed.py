@@ -179,7 +179,7 @@ def test_confirmed_job_survives_a_kill_and_reaches_its_minion_once(
         agent.link.close()
 
 
-def test_no_job_that_was_answered_is_lost_when_the_master_is_killed_under_load(
+def test_confirmed_jobs_survive_a_kill_of_the_master_under_load(
     daemon: Daemon,
 ) -> None:
     client = daemon.start()
@@ -213,7 +213,7 @@ def test_no_job_that_was_answered_is_lost_when_the_master_is_killed_under_load(
     assert set(answered) <= kept
 
 
-def test_sigterm_is_a_clean_stop(daemon: Daemon) -> None:
+def test_sigterm_stops_the_master_cleanly(daemon: Daemon) -> None:
     client = daemon.start()
     assert client.request(keys.LIST, KeyList())["accepted"] == []
     assert daemon.end(signal.SIGTERM) == 0

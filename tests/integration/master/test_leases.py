@@ -67,7 +67,7 @@ async def release(store: Store, lease: Lease) -> bool:
 Stores = tuple[Store, Store]
 
 
-async def test_held_lease_can_not_be_claimed(stores: Stores) -> None:
+async def test_held_lease_cannot_be_claimed(stores: Stores) -> None:
     first, second = stores
     held = await won(first, "a")
     assert held == Lease(*HOST, "a", 1, NOW + LONG)
@@ -78,7 +78,7 @@ async def test_held_lease_can_not_be_claimed(stores: Stores) -> None:
     assert other is not None
 
 
-async def test_lapsed_lease_goes_to_the_next_with_a_larger_epoch(stores: Stores) -> None:
+async def test_lapsed_lease_is_claimed_with_a_larger_epoch(stores: Stores) -> None:
     first, second = stores
     old = await won(first, "a")
     new = await won(second, "b", NOW + LONG)
@@ -109,7 +109,7 @@ async def test_released_lease_is_free_at_once(stores: Stores) -> None:
     assert (await won(second, "b")).epoch == 2
 
 
-async def test_same_name_with_an_old_epoch_is_another_holder(stores: Stores) -> None:
+async def test_holder_with_an_old_epoch_has_lost_the_lease(stores: Stores) -> None:
     first, _ = stores
     old = await won(first, "a")
     new = await won(first, "a", NOW + LONG)
@@ -119,7 +119,7 @@ async def test_same_name_with_an_old_epoch_is_another_holder(stores: Stores) -> 
     assert await release(first, new)
 
 
-async def test_write_of_a_lost_lease_is_refused_whole(stores: Stores) -> None:
+async def test_write_under_a_lost_lease_is_rolled_back(stores: Stores) -> None:
     first, second = stores
     old = await won(first, "a")
     new = await won(second, "b", NOW + LONG)
@@ -135,7 +135,7 @@ async def test_write_of_a_lost_lease_is_refused_whole(stores: Stores) -> None:
     assert await first.read(lambda conn: list(conn.execute(query).scalars())) == ["by b"]
 
 
-async def test_lapsed_lease_is_ended_and_a_live_one_is_not(stores: Stores) -> None:
+async def test_only_lapsed_leases_are_ended(stores: Stores) -> None:
     first, second = stores
 
     async def end(now: float) -> bool:
@@ -159,7 +159,7 @@ async def test_all_leases_of_a_subject_lapse_at_once(stores: Stores) -> None:
     await renew(first, other, NOW)
 
 
-async def test_live_leases_can_be_asked_for_in_a_query(stores: Stores) -> None:
+async def test_query_finds_live_leases(stores: Stores) -> None:
     first, _ = stores
     name = sa.literal(HOST[1])
 
@@ -191,7 +191,7 @@ async def test_claims_at_the_same_moment_have_one_winner(stores: Stores) -> None
     assert epochs == list(range(1, ROUNDS + 1))
 
 
-async def test_holder_that_wakes_late_never_works_beside_its_successor(stores: Stores) -> None:
+async def test_late_renewal_and_claim_of_a_lapsed_lease_have_one_winner(stores: Stores) -> None:
     """A renewal and a claim race when the time is over: one of them succeeds."""
     first, second = stores
     for number in range(ROUNDS):

@@ -36,7 +36,7 @@ async def test_parts_are_stored_once_confirmed_and_shown_to_a_watcher() -> None:
         assert isinstance([item async for item in items][-1], JobEnd)
 
 
-async def test_ended_job_and_job_of_another_minion_store_nothing() -> None:
+async def test_output_for_an_ended_job_or_another_minion_is_not_stored() -> None:
     async with a_master() as bench:
         one, two = await bench.connect("m1", "m2")
         done = await bench.submit("m1", fun="cmd.run")
@@ -49,7 +49,7 @@ async def test_ended_job_and_job_of_another_minion_store_nothing() -> None:
         assert JobOutputItem not in kinds and JobReturnItem in kinds
 
 
-async def test_limit_of_a_job_is_marked_and_senseless_parts_are_refused() -> None:
+async def test_output_above_the_limit_is_marked_and_invalid_parts_are_refused() -> None:
     async with a_master(job_output_kib=1) as bench:
         (minion,) = await bench.connect("m1")
         done = await bench.submit("m1", fun="cmd.run")
@@ -67,7 +67,7 @@ async def test_limit_of_a_job_is_marked_and_senseless_parts_are_refused() -> Non
         assert isinstance([item async for item in items][-1], JobEnd)
 
 
-async def test_only_an_agent_that_knows_output_is_asked_for_it() -> None:
+async def test_output_is_requested_only_from_agents_that_support_it() -> None:
     async with a_master(job_output_kib=8) as bench:
         minion = await bench.accept("m1")
         await minion.hello()

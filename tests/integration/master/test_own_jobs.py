@@ -22,7 +22,7 @@ from tests.integration.master.bench import a_master, a_return
     "jid",
     ["9" * 20, "0" * 20, "20260301120099999999", "19691231235959999999", "../../../../../etc/x"],
 )
-async def test_job_of_a_minions_own_is_refused_when_its_jid_is_no_time(jid: str) -> None:
+async def test_own_job_of_a_minion_is_refused_when_its_jid_is_not_a_time(jid: str) -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         for message in (
@@ -36,7 +36,7 @@ async def test_job_of_a_minions_own_is_refused_when_its_jid_is_no_time(jid: str)
         assert await master.views.list(JobList()) == []
 
 
-async def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> None:
+async def test_own_job_of_a_minion_keeps_a_jid_in_the_past() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         for jid in ("20260301115900000000", "19700101000100000000"):
@@ -44,7 +44,7 @@ async def test_job_of_a_minions_own_keeps_its_jid_when_that_is_in_the_past() -> 
             assert await master.states(jid) == {"web1": "done"}
 
 
-async def test_steps_of_a_minions_own_job_are_ignored_without_a_refusal(
+async def test_steps_of_an_own_job_of_a_minion_are_ignored(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with a_master() as master:
@@ -63,7 +63,7 @@ async def test_steps_of_a_minions_own_job_are_ignored_without_a_refusal(
 @pytest.mark.parametrize(
     "jid", ["20260301120000000001", "20260301123000000000", "99991231235959999999"]
 )
-async def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_the_master(
+async def test_return_of_a_minion_with_a_fast_clock_is_stored_under_a_jid_of_the_master(
     jid: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_master() as master:
@@ -80,7 +80,7 @@ async def test_return_of_a_minion_whose_clock_is_ahead_is_kept_under_a_jid_of_th
     assert f"{jid} began on the minion" in caplog.text
 
 
-async def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> None:
+async def test_return_is_stored_when_another_minion_used_its_jid_first() -> None:
     async with a_master() as master:
         evil, web1 = await master.connect("evil", "web1")
         jid = "20260301115900000000"
@@ -97,7 +97,7 @@ async def test_return_is_kept_when_another_minion_has_taken_its_jid_first() -> N
 
 
 @pytest.mark.parametrize("poison", ["20260301120099999999", "20260301125959999999"])
-async def test_a_store_with_a_jid_of_a_minion_that_is_no_time_opens(poison: str) -> None:
+async def test_store_opens_when_it_contains_a_jid_that_is_not_a_time(poison: str) -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         first = await master.submit()

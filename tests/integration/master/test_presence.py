@@ -33,7 +33,7 @@ async def row(master: Bench, name: str) -> MinionLine:
     return found
 
 
-async def test_a_hello_brings_a_minion_up_with_one_start_event_per_agent_process() -> None:
+async def test_hello_brings_a_minion_up_with_one_start_event_per_agent_process() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         assert web1.got(Welcome) == [Welcome("0.1.0", 15, 1000)]
@@ -62,7 +62,7 @@ async def test_repeated_hello_forgets_no_job_that_arrived_in_between() -> None:
         assert await master.states(done.jid) == {"web1": "lost"}
 
 
-async def test_a_silent_minion_is_asked_then_down_and_a_short_break_is_no_news() -> None:
+async def test_silent_minion_is_pinged_then_down_and_a_short_break_is_not_reported() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         await web1.reconnect()
@@ -80,7 +80,7 @@ async def test_a_silent_minion_is_asked_then_down_and_a_short_break_is_no_news()
         assert changes == [{"new": ["web1"], "lost": []}, {"new": [], "lost": ["web1"]}]
 
 
-async def test_a_goodbye_is_believed_at_once() -> None:
+async def test_goodbye_takes_a_minion_down_at_once() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         await web1.say(Goodbye("stops"))
@@ -94,7 +94,7 @@ def twin_of(script: Script) -> Script:
     return other
 
 
-async def test_the_second_of_two_live_sessions_with_one_key_is_refused_and_shown() -> None:
+async def test_second_live_session_of_one_key_is_refused_and_reported() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         clone = twin_of(web1)
@@ -127,7 +127,7 @@ async def test_another_minion_with_the_same_machine_id_is_refused() -> None:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_minion_with_the_machine_id_of_an_accepted_one_is_refused_while_that_is_away(
+async def test_duplicate_machine_id_is_refused_while_its_accepted_minion_is_away(
     restarted: bool,
 ) -> None:
     async with a_master() as master:
@@ -154,7 +154,7 @@ async def test_minion_with_the_machine_id_of_an_accepted_one_is_refused_while_th
         assert len(clone.got(Welcome)) == 1
 
 
-async def test_key_that_was_accepted_first_has_the_machine_id_before_either_said_hello() -> None:
+async def test_machine_id_belongs_to_the_first_accepted_key_before_any_hello() -> None:
     async with a_master() as master:
         web1 = await master.accept("web1", machine="m")
         master.hand.advance(5.0)
@@ -165,7 +165,7 @@ async def test_key_that_was_accepted_first_has_the_machine_id_before_either_said
         assert len(web1.got(Welcome)) == 1
 
 
-async def test_machine_id_that_its_minion_has_changed_is_free() -> None:
+async def test_former_machine_id_of_a_minion_can_be_used_by_another() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         clone = await master.accept("web2", machine=web1.machine)
@@ -174,7 +174,7 @@ async def test_machine_id_that_its_minion_has_changed_is_free() -> None:
         assert len(clone.got(Welcome)) == 1
 
 
-async def test_a_new_session_takes_over_when_the_old_one_is_silent(
+async def test_new_session_takes_over_when_the_old_one_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(presence, "ANSWER_SECONDS", 0.01)
@@ -209,7 +209,7 @@ async def test_claim_is_answered_busy_when_the_store_is_closed_meanwhile(
         assert [refused.code for refused in twin.got(Refused)] == ["busy"] and not errors
 
 
-async def test_since_is_the_last_boot_although_its_silence_was_too_short_to_notice() -> None:
+async def test_since_is_updated_by_a_boot_without_a_noticed_silence() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         first = (await row(master, "web1")).since
@@ -226,7 +226,7 @@ async def test_since_is_the_last_boot_although_its_silence_was_too_short_to_noti
         assert (await row(master, "web1")).since == first + 120
 
 
-async def test_a_new_session_takes_over_at_once_when_the_old_connection_is_gone() -> None:
+async def test_new_session_takes_over_at_once_when_the_old_connection_is_gone() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         web1.link.cut("killed")
@@ -235,7 +235,7 @@ async def test_a_new_session_takes_over_at_once_when_the_old_connection_is_gone(
         assert len(again.got(Welcome)) == 1
 
 
-async def test_a_hello_under_another_name_than_the_keys_is_refused() -> None:
+async def test_hello_under_another_id_than_that_of_the_key_is_refused() -> None:
     async with a_master() as master:
         evil = await master.accept("evil")
         await master.accept("web1")
@@ -254,7 +254,7 @@ async def test_connection_without_a_hello_is_ignored() -> None:
         assert await master.events("app/*") == []
 
 
-async def test_a_minions_event_is_stored_once_under_its_own_name() -> None:
+async def test_minions_event_is_stored_once_under_its_own_name() -> None:
     async with a_master() as master:
         evil, _ = await master.connect("evil", "web1")
         for _ in range(2):
@@ -281,14 +281,14 @@ async def test_events_over_the_rate_are_dropped_counted_and_reported() -> None:
         assert report.data == {"id": "evil", "events": 20}
 
 
-async def test_grains_that_a_minion_sends_later_are_the_ones_that_targets_see() -> None:
+async def test_targets_use_the_newest_grains_of_a_minion() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         await web1.say(GrainsUpdate({"role": "db"}))
         assert await master.targets.resolve("role:db", "grain") == ("web1",)
 
 
-async def test_steps_of_a_job_that_is_not_its_own_are_refused() -> None:
+async def test_steps_of_a_job_of_another_minion_are_refused() -> None:
     async with a_master() as master:
         _, evil = await master.connect("web1", "evil")
         done = await master.submit("web1")

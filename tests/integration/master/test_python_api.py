@@ -42,7 +42,9 @@ def printed(code: str) -> str:
     return output.getvalue()
 
 
-async def test_examples_of_the_page_print_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_examples_of_the_documentation_print_what_it_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     examples = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
     assert len(examples) == PAGE.read_text(encoding="utf-8").count("```python")
     async with a_master() as master:
@@ -90,7 +92,7 @@ async def test_generator_returns_the_reply_that_ends_the_stream() -> None:
         answering.cancel()
 
 
-async def test_many_tasks_share_an_async_client() -> None:
+async def test_async_client_is_shared_by_many_tasks() -> None:
     async with a_master() as master, connect_async(socket_of(master)) as client:
         asked = [client.ask(events.SEND, events.EventSend(f"app/{n}", {})) for n in range(8)]
         sent = await asyncio.gather(*asked)
@@ -109,7 +111,7 @@ async def test_async_stream_left_early_ends_at_the_master() -> None:
         assert not running
 
 
-async def test_async_client_raises_what_the_master_names() -> None:
+async def test_async_client_raises_the_error_class_named_by_the_master() -> None:
     async with a_master() as master, connect_async(socket_of(master)) as client:
         with pytest.raises(NotFoundError):
             await client.ask(jobs.SHOW, jobs.JobShow("20260101000000000001"))
@@ -122,7 +124,7 @@ async def test_async_client_raises_what_the_master_names() -> None:
                 raise AssertionError("an event that nobody sent")
 
 
-async def test_async_client_says_that_no_master_answers(tmp_path: Path) -> None:
+async def test_async_client_reports_a_missing_master(tmp_path: Path) -> None:
     async with connect_async(tmp_path / "none") as client:
         with pytest.raises(UnreachableError):
             await client.ask(keys.LIST)

@@ -106,7 +106,7 @@ CASES = (
 HARMLESS = {"job.cancel", "blob.put", "chain.render"}
 
 
-def test_every_verb_that_changes_something_is_tried_or_harmless() -> None:
+def test_every_changing_verb_is_tested_or_listed_as_harmless() -> None:
     changes = {name for name, ask in contracts().items() if not ask.idempotent}
     assert {case.verb for case in CASES} | HARMLESS == changes
 
@@ -240,7 +240,7 @@ def tried() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("case", "moment"), [*tried()], ids=str)
-def test_a_command_takes_effect_once_when_its_master_is_killed(
+def test_command_takes_effect_once_when_its_master_is_killed(
     site: Site, case: Case, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATENA_FAILPOINTS", f"{MOMENTS[moment]}=kill@{case.request}")
@@ -260,7 +260,7 @@ def test_a_command_takes_effect_once_when_its_master_is_killed(
     assert site.count(case.effect) == case.expected
 
 
-def test_two_commands_of_one_name_at_once_have_one_effect(site: Site) -> None:
+def test_simultaneous_commands_with_one_request_key_have_one_effect(site: Site) -> None:
     site.start()
     same = [site.command("event send app/hello a=1", "--request-key", "twice") for _ in range(4)]
     for process in same:
@@ -272,7 +272,7 @@ def test_two_commands_of_one_name_at_once_have_one_effect(site: Site) -> None:
     assert "request key twice/event.send/0 was used for another request before" in said
 
 
-def test_a_job_under_the_key_of_another_is_refused(site: Site) -> None:
+def test_different_job_under_a_used_request_key_is_refused(site: Site) -> None:
     site.start()
     assert site.done("run web1 test.ping --async", "--request-key", "one")[0] == 0
     code, _, said = site.done("run web1 test.echo x --async", "--request-key", "one")
@@ -291,12 +291,12 @@ def test_repeated_job_with_nan_is_the_same_request(site: Site) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ü", "-x", "x" * 81, "a\n"])
-def test_a_request_key_has_a_grammar(site: Site, key: str) -> None:
+def test_invalid_request_key_is_refused(site: Site, key: str) -> None:
     code, _, said = site.done("key list", "--request-key", key)
     assert (code, "--request-key" in said) == ((3, False) if not key else (2, True)), said
 
 
-def test_a_deleted_key_takes_the_jobs_of_its_minion_with_it(
+def test_deleted_key_cancels_the_jobs_of_its_minion_after_a_kill(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CATENA_FAILPOINTS", "master.key.decided=kill")

@@ -168,5 +168,5 @@ async def test_replies_and_items_of_every_verb_fit_their_records() -> None:
         assert asker.items >= {"new", "delivery", "progress", "return", "chain", "event"}
 
 
-def test_untried_verbs_have_the_reply_of_a_tried_one() -> None:
+def test_untested_verbs_have_the_reply_of_a_tested_one() -> None:
     assert contracts()["chain.release"].reply() is chains.CANCEL.reply()

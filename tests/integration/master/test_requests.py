@@ -44,7 +44,7 @@ async def last(script: Script, kind: type[T]) -> T:
     return (await script.receives(kind))[-1]
 
 
-async def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None:
+async def test_return_in_several_parts_is_acked_once_stored() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -60,7 +60,7 @@ async def test_a_large_return_comes_in_pieces_and_is_acked_once_stored() -> None
         assert event.data["return_bytes"] > 1_500_000
 
 
-async def test_return_over_the_limit_is_refused_with_a_reason() -> None:
+async def test_return_above_the_limit_is_refused_with_a_reason() -> None:
     async with a_master(return_limit_mib=1) as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -69,7 +69,7 @@ async def test_return_over_the_limit_is_refused_with_a_reason() -> None:
         assert "more than 1048576 bytes" in (await last(web1, Failure)).message
 
 
-async def test_a_minion_reads_the_file_list_and_a_file() -> None:
+async def test_minion_reads_the_file_list_and_a_file() -> None:
     async with a_master() as master:
         Path(master.settings.file_roots["base"][0], "a.sls").write_text("x: {test.nop: []}\n")
         (web1,) = await master.connect("web1")
@@ -81,7 +81,7 @@ async def test_a_minion_reads_the_file_list_and_a_file() -> None:
         await last(web1, Failure)
 
 
-async def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
+async def test_pillar_is_compiled_for_the_minion_of_the_connection() -> None:
     async with a_master() as master:
         root = Path(master.settings.pillar_roots["base"][0])
         (root / "top.sls").write_text("base:\n  web1:\n    - web\n  db1:\n    - db\n")
@@ -95,7 +95,7 @@ async def test_pillar_is_compiled_for_whom_the_connection_says() -> None:
         assert found == ("web1",)
 
 
-async def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
+async def test_runners_answer_as_in_salt_and_fire_their_events() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         await master.accept("db1")
@@ -123,7 +123,7 @@ async def test_runners_answer_in_salts_shapes_and_leave_their_events() -> None:
         assert ended[0].data["success"] is True
 
 
-async def test_minions_are_listed_with_what_is_known_of_them() -> None:
+async def test_minion_list_and_show_contain_presence_and_grains() -> None:
     async with a_master() as master:
         await master.connect("web1")
         await master.accept("db1")
@@ -146,7 +146,7 @@ async def test_pillar_target_matches_all_minions_of_a_large_fleet(
         assert sorted(await master.pillars.pillars(("a", "b", "c"))) == ["a", "b", "c"]
 
 
-async def test_housekeeping_outlives_a_file_that_vanishes_under_it(
+async def test_housekeeping_continues_when_a_file_vanishes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop, twice, swept = asyncio.get_running_loop(), asyncio.Event(), 0
@@ -173,7 +173,7 @@ def postgres() -> Iterator[str]:
         yield server.url()
 
 
-async def test_the_same_master_works_on_postgresql(postgres: str) -> None:
+async def test_master_works_on_postgresql(postgres: str) -> None:
     async with a_master(database=postgres) as master:
         assert master.store.dialect == "postgresql"
         (web1,) = await master.connect("web1")
@@ -187,7 +187,7 @@ async def test_the_same_master_works_on_postgresql(postgres: str) -> None:
     await again.close()
 
 
-async def test_postgresql_takes_a_nul_in_what_minions_say(postgres: str) -> None:
+async def test_nul_in_texts_of_minions_is_stored_in_postgresql(postgres: str) -> None:
     async with a_master(database=postgres) as master:
         (web1,) = await master.connect("web1")
         refused = await master.submit()

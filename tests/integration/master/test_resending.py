@@ -23,7 +23,7 @@ def full_connections(master: Bench) -> Iterator[None]:
         yield
 
 
-async def test_absent_minions_take_no_place_in_a_batch(
+async def test_absent_minions_do_not_count_towards_a_round_of_resending(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rows, "SLICE", 2)
@@ -40,7 +40,7 @@ async def test_absent_minions_take_no_place_in_a_batch(
         assert [spec.jid for spec in here.orders()] == [done.jid, done.jid]
 
 
-async def test_a_round_takes_so_many_and_the_next_one_the_others(
+async def test_round_of_resending_is_limited_and_the_next_one_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rows, "SLICE", 2)
@@ -57,7 +57,7 @@ async def test_a_round_takes_so_many_and_the_next_one_the_others(
         assert sent == [2, 3, 3]
 
 
-async def test_order_is_packed_once_for_all_minions_that_get_it_again(
+async def test_order_is_encoded_once_for_all_minions_it_is_resent_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packed: list[str] = []
@@ -76,7 +76,7 @@ async def test_order_is_packed_once_for_all_minions_that_get_it_again(
         assert packed == ["JobOrder"]
 
 
-async def test_one_whose_connection_takes_no_more_then_gets_it_with_the_next_round() -> None:
+async def test_order_that_a_full_connection_refuses_is_resent_in_the_next_round() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()
@@ -89,7 +89,7 @@ async def test_one_whose_connection_takes_no_more_then_gets_it_with_the_next_rou
         assert [spec.jid for spec in web1.orders()] == [done.jid, done.jid]
 
 
-async def test_a_cancellation_that_a_connection_does_not_take_goes_with_the_next_round() -> None:
+async def test_cancellation_that_a_full_connection_refuses_is_resent_in_the_next_round() -> None:
     async with a_master() as master:
         (web1,) = await master.connect("web1")
         done = await master.submit()

@@ -67,7 +67,7 @@ async def test_masters_with_wrong_clocks_read_the_same_time(url: str) -> None:
         assert abs(one.wall - RIGHT.timestamp()) < 3600
 
 
-async def test_time_goes_on_between_two_looks(url: str) -> None:
+async def test_server_time_advances_between_two_readings(url: str) -> None:
     async with a_store(url) as store:
         ours, clock = clocks(store, 0.0, 10.0)
         await ours.look()
@@ -80,7 +80,9 @@ async def test_time_goes_on_between_two_looks(url: str) -> None:
         assert after.mono - before.mono == pytest.approx(30.0)
 
 
-async def test_step_of_the_server_moves_the_wall_clock_alone_for_all_masters(url: str) -> None:
+async def test_clock_step_of_the_server_changes_only_the_wall_clock_of_all_masters(
+    url: str,
+) -> None:
     async with a_store(url) as store:
         first, clock = clocks(store, 0.0, 10.0)
         await first.look()
@@ -108,7 +110,7 @@ async def test_steady_clock_never_goes_back(url: str) -> None:
         assert same_boot(before, ours.read())
 
 
-async def test_answer_needs_no_rights_of_an_administrator(
+async def test_server_time_needs_no_administrator_rights(
     postgres: PostgresServer, url: str
 ) -> None:
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
@@ -123,9 +125,7 @@ async def test_answer_needs_no_rights_of_an_administrator(
         assert "/" in ours.read().boot
 
 
-async def test_master_takes_its_time_from_the_server_of_its_store(
-    url: str, tmp_path: Path
-) -> None:
+async def test_master_uses_the_clock_of_its_database_server(url: str, tmp_path: Path) -> None:
     def master(database: str, clock: Clock | None = None) -> Master:
         settings = MasterSettings(root_dir=str(tmp_path), interface="127.0.0.1", database=database)
         return Master(placed(settings, (), tmp_path, "master"), clock)
@@ -144,7 +144,7 @@ class Running(Bench):
         Master.__init__(self, settings)
 
 
-async def test_master_asks_the_server_when_it_starts(url: str) -> None:
+async def test_master_reads_the_server_clock_at_its_start(url: str) -> None:
     with tempfile.TemporaryDirectory(prefix="cm") as folder:
         made = MasterSettings(root_dir=folder, interface="127.0.0.1", database=url)
         master = Running(placed(made, (), Path(folder), "master"))

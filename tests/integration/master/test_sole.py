@@ -76,14 +76,14 @@ async def test_tool_that_changes_the_schema_keeps_masters_away(url: str) -> None
                 pass
 
 
-def test_server_that_is_not_there_is_named_in_one_error(tmp_path: Path) -> None:
+def test_unreachable_database_server_is_reported(tmp_path: Path) -> None:
     url = f"postgresql+psycopg://test@/none?host={tmp_path}"
     with pytest.raises(TryLaterError, match="the database can't be reached: "):
         with sole.held(url, "start"):
             pass
 
 
-async def test_databases_of_one_server_have_masters_of_their_own(
+async def test_two_databases_of_one_server_can_each_have_a_master(
     url: str, postgres: PostgresServer
 ) -> None:
     other = postgres.new_database()
@@ -94,7 +94,7 @@ async def test_databases_of_one_server_have_masters_of_their_own(
         assert await written(second.store) == {"of-second"}
 
 
-async def test_lost_lock_is_taken_again_before_the_next_write(url: str) -> None:
+async def test_lost_lock_is_reacquired_before_the_next_write(url: str) -> None:
     usurped: list[str] = []
     async with a_master(database=url) as master:
         master.store.on_usurped = usurped.append
@@ -132,7 +132,7 @@ async def test_master_stops_when_another_one_had_the_database_meanwhile(
     await names.close()
 
 
-def test_lost_connection_of_its_own_does_not_keep_a_master_away(url: str) -> None:
+def test_own_lost_connection_does_not_block_a_master(url: str) -> None:
     """The server notices a cut connection late: until then it holds the lock."""
     engine = sa.create_engine(url)
     claim = sole.Sole()
@@ -174,7 +174,7 @@ def test_second_master_on_one_file_is_refused_under_every_name_of_it(
         pass
 
 
-def test_refusal_names_the_process_that_has_the_file(tmp_path: Path) -> None:
+def test_refusal_names_the_process_that_holds_the_file(tmp_path: Path) -> None:
     database = tmp_path / "master.db"
     with lock.held(database, "a second one"):
         expected = rf"\(pid {os.getpid()} on \S+, since 20\d\d-\S+Z\)"

@@ -140,7 +140,7 @@ async def note(master: Bench, label: str) -> str:
     return str((await shown(master, label))["minions"][0]["note"])
 
 
-async def test_a_job_is_sent_received_and_done_like_a_minions(
+async def test_job_over_ssh_is_sent_received_and_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host()
@@ -199,7 +199,7 @@ async def test_cancellation_is_sent_to_the_host(monkeypatch: pytest.MonkeyPatch)
         assert (await master.states(done.jid))["web1"] == "cancelled"
 
 
-async def test_a_host_that_is_never_reached_is_given_up_when_the_time_is_over(
+async def test_job_of_a_host_that_is_never_reached_expires(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host()
@@ -244,7 +244,7 @@ async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_conti
         await master.until(lambda: len(host.ran) == 2)
 
 
-async def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
+async def test_chain_waits_for_a_decision_when_the_machine_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host()
@@ -263,7 +263,7 @@ async def test_another_machine_in_the_midst_of_a_chain_waits_for_a_person(
         assert f"catena/chain/{chain_id}/host/web1/refused" in tags
 
 
-async def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
+async def test_agent_that_connects_during_a_visit_takes_over_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = Host()
@@ -287,7 +287,7 @@ async def test_an_agent_that_comes_in_the_midst_takes_over_when_all_is_done(
         assert len(host.ran) == 1
 
 
-async def test_of_two_masters_one_makes_the_visit_and_the_other_takes_it_over(
+async def test_second_master_takes_over_an_ssh_visit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     host = Host()

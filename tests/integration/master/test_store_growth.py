@@ -27,7 +27,7 @@ async def found(folder: Path, fill: Callable[[sa.Connection], None]) -> list[str
     return texts
 
 
-async def test_store_that_grows_is_named_with_what_makes_it_grow(
+async def test_growing_store_is_a_finding_with_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(growth, "MANY_JOBS", 10)
@@ -47,7 +47,7 @@ async def test_store_that_grows_is_named_with_what_makes_it_grow(
     ]
 
 
-async def test_quiet_or_old_work_is_no_growth(
+async def test_many_old_jobs_are_not_a_growth_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(growth, "MANY_JOBS", 10)

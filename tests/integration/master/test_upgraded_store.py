@@ -287,7 +287,7 @@ async def test_old_store_shows_every_chain_and_job_as_before(
         assert less(keys, old.shown["keys"]) == old.shown["keys"]
 
 
-async def test_old_store_loses_no_row_of_the_tables_that_are_left(
+async def test_upgrade_loses_no_row_of_the_remaining_tables(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def counts(conn: sa.Connection) -> dict[str, int]:
@@ -361,7 +361,7 @@ async def _end_retry(master: Upgraded) -> None:
     assert [one["epoch"] for one in view["minions"][0]["actions"]] == [1, 2, 2]
 
 
-async def test_chains_of_an_old_store_go_on_on_their_minions(
+async def test_chains_of_an_old_store_continue_on_their_minions(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with started(old, monkeypatch) as master:
@@ -378,7 +378,7 @@ async def test_chains_of_an_old_store_go_on_on_their_minions(
 
 
 @pytest.mark.parametrize("agent_wire", [3, AGENT_WIRE])
-async def test_queued_chain_of_an_old_store_is_delivered_as_its_agent_understands_it(
+async def test_queued_chain_of_an_old_store_is_delivered_in_the_format_of_its_agent(
     old: OldStore, monkeypatch: pytest.MonkeyPatch, agent_wire: int
 ) -> None:
     async with started(old, monkeypatch) as master:
@@ -414,7 +414,7 @@ def packed_orders(master: Upgraded, patch: pytest.MonkeyPatch) -> list[dict[str,
     return sent
 
 
-async def test_people_decide_about_chains_of_an_old_store(
+async def test_decisions_apply_to_chains_of_an_old_store(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with started(old, monkeypatch) as master:
@@ -436,7 +436,7 @@ async def test_people_decide_about_chains_of_an_old_store(
         assert failed.event.tag == "app/broken"
 
 
-async def test_runs_that_an_old_store_has_to_fence_or_give_up_end(
+async def test_fenced_and_disowned_runs_of_an_old_store_end(
     old: OldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def forgotten(master: Upgraded, label: str) -> bool:

@@ -35,7 +35,7 @@ async def ids(bench: Bench, label: str) -> list[int]:
     return [a["action_id"] for a in view["minions"][0]["actions"]]
 
 
-async def test_a_chain_with_a_reboot_goes_from_draft_to_done(bench: Bench, tmp_path: Path) -> None:
+async def test_chain_with_a_reboot_goes_from_draft_to_done(bench: Bench, tmp_path: Path) -> None:
     chain = await bench.begin("patch", CMD, REBOOT, HIGHSTATE)
     one, two, three = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -102,7 +102,7 @@ async def test_every_transition_has_a_history_row_and_an_event(bench: Bench) -> 
         assert f"catena/chain/{chain}/{tag}" in tags
 
 
-async def test_a_return_wakes_the_scheduler_once_it_is_durable(bench: Bench) -> None:
+async def test_return_wakes_the_scheduler_once_it_is_durable(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD)
     (one,) = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -120,7 +120,7 @@ async def test_a_return_wakes_the_scheduler_once_it_is_durable(bench: Bench) -> 
     assert bench.parts.wake.is_set()
 
 
-async def test_a_failure_fails_what_follows_on_that_minion_only(tmp_path: Path) -> None:
+async def test_failed_action_fails_the_later_actions_of_its_minion_only(tmp_path: Path) -> None:
     async with a_bench(tmp_path, ("web1", "web2")) as bench:
         chain = await bench.begin("patch", CMD, CMD, CMD)
         (jid,) = await bench.job_ids(START)
@@ -146,7 +146,7 @@ async def test_a_failure_fails_what_follows_on_that_minion_only(tmp_path: Path) 
         assert (ended["state"], ended["reason"]) == ("failed", "2 of 6 actions failed")
 
 
-async def test_history_of_a_retried_chain_ends_with_the_newest_lines_of_all_runs(
+async def test_history_of_a_retried_chain_shows_the_newest_rows_of_all_runs(
     bench: Bench,
 ) -> None:
     chain = await bench.begin("patch", CMD)
@@ -166,7 +166,7 @@ async def test_history_of_a_retried_chain_ends_with_the_newest_lines_of_all_runs
     assert {line.epoch for line in whole} == {0, 1, 2}
 
 
-async def test_a_retry_runs_again_from_the_failed_action_under_a_higher_epoch(
+async def test_retry_runs_from_the_failed_action_under_a_higher_epoch(
     bench: Bench,
 ) -> None:
     chain = await bench.begin("patch", CMD, CMD, CMD)
@@ -192,7 +192,7 @@ async def test_a_retry_runs_again_from_the_failed_action_under_a_higher_epoch(
     assert view["jids"] == [again, jid]
 
 
-async def test_a_minion_cannot_move_the_executions_of_another(tmp_path: Path) -> None:
+async def test_minion_cannot_move_the_executions_of_another(tmp_path: Path) -> None:
     async with a_bench(tmp_path, ("web1", "web2")) as bench:
         chain = await bench.begin("patch", CMD)
         (jid,) = await bench.job_ids(START)
@@ -217,7 +217,7 @@ async def test_a_minion_cannot_move_the_executions_of_another(tmp_path: Path) ->
         {"__sls__": 3, 4: {"result": False}},
     ],
 )
-async def test_a_return_without_results_of_the_chain_fails_it_with_its_text(
+async def test_return_without_results_of_the_chain_fails_it_with_its_text(
     bench: Bench, value: Any
 ) -> None:
     await bench.begin("patch", CMD, CMD)
@@ -250,7 +250,7 @@ async def test_resume_return_is_accepted_when_its_job_is_older_than_the_run(
     assert (await bench.show("patch"))["state"] == "done"
 
 
-async def test_a_return_about_an_older_run_is_late_however_new_its_job(bench: Bench) -> None:
+async def test_return_of_an_older_run_is_late_even_from_a_newer_job(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD)
     (one,) = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -261,7 +261,7 @@ async def test_a_return_about_an_older_run_is_late_however_new_its_job(bench: Be
     assert await bench.states("patch") == ["DONE"]
 
 
-async def test_a_next_chunk_that_could_not_be_scheduled_fails_what_waits_for_it(
+async def test_unscheduled_next_chunk_fails_the_actions_that_wait_for_it(
     bench: Bench,
 ) -> None:
     wheel = ("upgrade_agent", {"version": "9.9"})
@@ -285,7 +285,7 @@ async def test_a_next_chunk_that_could_not_be_scheduled_fails_what_waits_for_it(
     assert view["state"] == "failed"
 
 
-async def test_a_chain_that_meets_a_fault_of_the_master_fails_alone(
+async def test_internal_error_of_the_master_fails_only_the_chain_that_caused_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = dispatch.plans_of
@@ -304,7 +304,7 @@ async def test_a_chain_that_meets_a_fault_of_the_master_fails_alone(
     assert "nobody thought of this" in odd["reason"]
 
 
-async def test_a_return_that_is_older_than_the_boot_completes_its_reboot(bench: Bench) -> None:
+async def test_return_sent_before_the_boot_completes_its_reboot(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, REBOOT)
     one, two = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -314,7 +314,7 @@ async def test_a_return_that_is_older_than_the_boot_completes_its_reboot(bench: 
     assert await bench.states("patch") == ["DONE", "DONE"]
 
 
-async def test_a_start_that_is_followed_late_proves_no_reboot_that_was_armed_after_it(
+async def test_start_event_processed_late_does_not_prove_a_reboot_armed_after_it(
     bench: Bench,
 ) -> None:
     chain = await bench.begin("patch", REBOOT, REBOOT)
@@ -356,7 +356,7 @@ async def test_missing_reboot_fails_and_the_minion_is_notified(bench: Bench) -> 
     assert len(await bench.job_ids("mgractionchains.clean")) == 1
 
 
-async def test_an_action_that_is_no_boundary_can_not_be_armed(bench: Bench) -> None:
+async def test_action_that_is_not_a_boundary_cannot_be_armed(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, CMD)
     (one, _) = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -368,7 +368,7 @@ async def test_an_action_that_is_no_boundary_can_not_be_armed(bench: Bench) -> N
     await bench.chains.scheduler.tick()
 
 
-async def test_an_upgrade_of_the_agent_is_proven_by_the_next_chunk(bench: Bench) -> None:
+async def test_agent_upgrade_is_proven_by_the_next_chunk(bench: Bench) -> None:
     upgrade = ("upgrade_agent", {"version": "2.0"})
     for label, good in (("well", True), ("badly", False)):
         chain = await bench.begin(label, CMD, upgrade)
@@ -388,7 +388,7 @@ async def test_an_upgrade_of_the_agent_is_proven_by_the_next_chunk(bench: Bench)
         assert (await bench.show(label))["state"] == ("done" if good else "failed")
 
 
-async def test_an_agent_that_fell_back_fails_the_upgrade(bench: Bench) -> None:
+async def test_fallback_to_the_old_agent_fails_the_upgrade(bench: Bench) -> None:
     chain = await bench.begin("patch", ("upgrade_agent", {"version": "2.0"}), CMD)
     one, _ = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -403,7 +403,7 @@ async def test_an_agent_that_fell_back_fails_the_upgrade(bench: Bench) -> None:
     assert second["reason"] == "Prerequisite failed"
 
 
-async def test_cancelling_stops_everything_and_tells_the_minion(bench: Bench) -> None:
+async def test_cancelled_chain_stops_and_its_minion_is_notified(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, CMD)
     (jid,) = await bench.job_ids(START)
     one, _ = await ids(bench, "patch")
@@ -425,7 +425,7 @@ async def test_cancelling_stops_everything_and_tells_the_minion(bench: Bench) ->
         await bench.chains.service.cancel(ChainRef("patch"), "bob")
 
 
-async def test_a_job_that_is_never_taken_fails_its_chain_when_it_expires(bench: Bench) -> None:
+async def test_expired_job_fails_its_chain(bench: Bench) -> None:
     await bench.begin("patch", CMD)
     bench.clock.advance(25 * HOUR)
     assert await bench.jobs.expire() == 1
@@ -434,7 +434,7 @@ async def test_a_job_that_is_never_taken_fails_its_chain_when_it_expires(bench: 
     assert "not handed over" in view["minions"][0]["actions"][0]["comment"]
 
 
-async def test_run_without_further_reports_is_lost_with_the_reason(bench: Bench) -> None:
+async def test_run_without_further_reports_is_lost_with_a_reason(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, REBOOT, HIGHSTATE)
     one, two, _ = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -459,7 +459,7 @@ async def test_run_without_further_reports_is_lost_with_the_reason(bench: Bench)
     assert view["minions"][0]["actions"][2]["reason"] == "No job return event was received."
 
 
-async def test_a_minion_without_key_fails_alone_at_dispatch(tmp_path: Path) -> None:
+async def test_minion_without_a_key_fails_alone_at_dispatch(tmp_path: Path) -> None:
     async with a_bench(tmp_path, ("web1", "web2")) as bench:
         await bench.apply("patch", CMD)
 
@@ -475,7 +475,7 @@ async def test_a_minion_without_key_fails_alone_at_dispatch(tmp_path: Path) -> N
         assert actions[0]["reason"] == "Got empty result."
 
 
-async def test_chunks_of_two_chains_on_one_minion_do_not_touch(bench: Bench) -> None:
+async def test_chunks_of_two_chains_on_one_minion_are_separate(bench: Bench) -> None:
     first = await bench.begin("a", CMD)
     second = await bench.begin("b", CMD)
     assert len(bench.files.overlay("web1")) == 2
@@ -494,7 +494,7 @@ async def test_chunks_of_two_chains_on_one_minion_do_not_touch(bench: Bench) -> 
     assert await bench.store.read(states) == {first: "removed", second: "shipped"}
 
 
-async def test_watching_shows_the_chain_its_events_and_its_end(bench: Bench) -> None:
+async def test_watch_yields_the_chain_its_events_and_its_end(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD)
     (one,) = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -510,7 +510,7 @@ async def test_watching_shows_the_chain_its_events_and_its_end(bench: Bench) -> 
     assert items[-1].state == "done"
 
 
-async def test_watching_shows_what_its_jobs_print_and_nothing_of_other_jobs(
+async def test_watch_yields_only_the_output_of_its_own_jobs(
     bench: Bench,
 ) -> None:
     chain = await bench.begin("patch", CMD)
@@ -533,7 +533,7 @@ async def test_watching_shows_what_its_jobs_print_and_nothing_of_other_jobs(
     assert isinstance(items[-1], ChainViewItem) and items[-1].state == "done"
 
 
-async def test_old_chains_leave_the_list_but_are_kept(bench: Bench) -> None:
+async def test_old_chains_are_archived_and_not_deleted(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD)
     (one,) = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)

@@ -87,7 +87,7 @@ async def test_entries_are_added_edited_moved_and_removed(tmp_path: Path) -> Non
             await service.move(ChainMove("patch", 0, 9), "alice")
 
 
-async def test_what_a_chain_can_not_take_names_its_state_and_what_it_can(bench: Bench) -> None:
+async def test_invalid_operation_names_the_state_and_the_possible_operations(bench: Bench) -> None:
     service = bench.chains.service
     await bench.apply("patch", CMD)
     expected = r"can't approve chain 'patch' \(1\): it is draft; possible now: schedule"
@@ -95,7 +95,7 @@ async def test_what_a_chain_can_not_take_names_its_state_and_what_it_can(bench: 
         await service.approve(ChainRef("patch"), "alice")
 
 
-async def test_a_label_is_refused_while_a_chain_of_it_has_not_ended(bench: Bench) -> None:
+async def test_label_of_an_unfinished_chain_is_refused(bench: Bench) -> None:
     first = await bench.apply("patch", CMD)
     with pytest.raises(UsageError):
         await bench.chains.service.create(ChainCreate("patch"), "alice")
@@ -116,7 +116,7 @@ async def test_a_label_is_refused_while_a_chain_of_it_has_not_ended(bench: Bench
     assert await bench.apply("patch", CMD) != first
 
 
-async def test_a_draft_without_actions_and_a_past_time_are_refused(bench: Bench) -> None:
+async def test_scheduling_an_empty_draft_or_a_past_time_is_refused(bench: Bench) -> None:
     service = bench.chains.service
     await service.create(ChainCreate("empty"), "alice")
     with pytest.raises(UsageError):
@@ -131,7 +131,7 @@ async def test_a_draft_without_actions_and_a_past_time_are_refused(bench: Bench)
         await service.apply(ChainDocument("x", ({"tgt": "*"},)), "alice")
 
 
-async def test_a_chain_waits_for_its_approval_and_for_its_time(bench: Bench) -> None:
+async def test_chain_waits_for_its_approval_and_for_its_time(bench: Bench) -> None:
     await bench.apply("patch", CMD)
     at = bench.clock.now().timestamp() + 2 * HOUR
     await bench.chains.service.schedule(ChainSchedule("patch", at, True), "alice")
@@ -148,7 +148,7 @@ async def test_a_chain_waits_for_its_approval_and_for_its_time(bench: Bench) -> 
     assert await bench.states("patch") == ["NEW"]
 
 
-async def test_a_chain_more_than_a_day_late_is_rejected_with_the_reason(bench: Bench) -> None:
+async def test_chain_more_than_a_day_late_is_rejected_with_the_reason(bench: Bench) -> None:
     await bench.apply("patch", CMD)
     await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
     bench.clock.advance(25 * HOUR)
@@ -161,7 +161,7 @@ async def test_a_chain_more_than_a_day_late_is_rejected_with_the_reason(bench: B
     assert await bench.job_ids(START) == []
 
 
-async def test_across_a_clock_step_a_chain_waits_for_a_person(bench: Bench) -> None:
+async def test_scheduled_chain_waits_for_a_decision_after_a_clock_step(bench: Bench) -> None:
     await bench.apply("patch", CMD)
     at = bench.clock.now().timestamp() + 2 * HOUR
     await bench.chains.service.schedule(ChainSchedule("patch", at), "alice")
@@ -178,7 +178,7 @@ async def test_across_a_clock_step_a_chain_waits_for_a_person(bench: Bench) -> N
     assert await bench.states("patch") == ["NEW"]
 
 
-async def test_a_due_chain_is_claimed_once_however_often_the_master_restarts(bench: Bench) -> None:
+async def test_due_chain_is_claimed_once_across_restarts_of_the_master(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD)
     for _ in range(3):
         await bench.restart()
@@ -202,7 +202,7 @@ async def test_two_schedulers_dispatch_a_chain_once(bench: Bench) -> None:
     assert len(await bench.job_ids(START)) == 1
 
 
-async def test_a_chain_that_cant_start_now_is_not_tried_again_at_once(
+async def test_chain_that_cannot_start_is_not_retried_without_a_pause(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.apply("patch", CMD)
@@ -236,7 +236,7 @@ async def test_a_chain_that_cant_start_now_is_not_tried_again_at_once(
     assert len(tried) == 3
 
 
-async def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(bench: Bench) -> None:
+async def test_script_is_kept_and_served_to_its_minions_while_the_chain_runs(bench: Bench) -> None:
     with pytest.raises(MissingUploadError):
         await bench.apply("patch", ("script", {"sha256": DIGEST}))
     bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
@@ -250,7 +250,7 @@ async def test_a_script_is_kept_and_seen_by_its_minions_while_the_chain_runs(ben
     assert bench.files.overlay("web1") == {}
 
 
-async def test_a_job_that_took_the_key_of_a_chain_is_named(
+async def test_job_that_holds_the_idempotency_key_of_a_chain_is_named_in_the_log(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     chain = await bench.apply("patch", CMD)
@@ -266,7 +266,7 @@ async def test_a_job_that_took_the_key_of_a_chain_is_named(
     assert f"job {other.jid} has the idempotency key of chain {chain}" in caplog.text
 
 
-async def test_an_old_upload_that_is_named_again_is_not_swept(
+async def test_old_upload_that_a_new_chain_uses_is_not_removed(
     bench: Bench, tmp_path: Path
 ) -> None:
     bench.blobs.put(BlobPut(DIGEST, 0, 1, SCRIPT))
@@ -279,9 +279,7 @@ async def test_an_old_upload_that_is_named_again_is_not_swept(
     assert kept.read_bytes() == SCRIPT
 
 
-async def test_rendering_writes_and_returns_the_chunks_and_runs_nothing(
-    bench: Bench, tmp_path: Path
-) -> None:
+async def test_render_returns_the_chunks_and_runs_nothing(bench: Bench, tmp_path: Path) -> None:
     chain = await bench.apply("patch", CMD, ("reboot", {}), CMD)
     shown = await bench.chains.service.render(ChainRef("patch"), "alice")
     names = [f"actionchains/actionchain_{chain}_machine0_{n}.sls" for n in (1, 2)]
@@ -312,7 +310,7 @@ async def test_reboot_has_no_state_on_transactional_systems_of_new_agents(
     assert ("system.reboot" in text) is not stateless
 
 
-async def test_a_preview_is_a_job_in_test_mode_without_reboots(bench: Bench) -> None:
+async def test_preview_is_a_job_in_test_mode_without_reboots(bench: Bench) -> None:
     chain = await bench.apply("patch", CMD, ("reboot", {}), ("apply", {"mods": ["web"]}))
     job = await bench.chains.service.preview(ChainRef("patch"), "alice")
     assert await bench.job_ids("state.sls") == [job.jid]
@@ -328,7 +326,7 @@ async def test_a_preview_is_a_job_in_test_mode_without_reboots(bench: Bench) -> 
     assert not path.exists()
 
 
-async def test_a_chain_that_runs_cannot_be_edited_or_deleted(
+async def test_chain_that_runs_cannot_be_edited_or_deleted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.begin("patch", CMD)
@@ -364,7 +362,7 @@ async def test_a_chain_that_runs_cannot_be_edited_or_deleted(
         ("highstate", {"pillar": {}}, "pillar"),
     ],
 )
-async def test_an_action_that_makes_no_sense_is_refused_with_the_reason(
+async def test_invalid_action_is_refused_with_the_reason(
     bench: Bench, kind: str, data: dict[str, object], said: str
 ) -> None:
     with pytest.raises(CatenaError, match=said):

@@ -41,7 +41,7 @@ async def count(bench: Bench) -> int:
     return len(await bench.job_ids(CLEAN))
 
 
-async def test_a_clean_that_fails_is_sent_again_with_growing_pauses(bench: Bench) -> None:
+async def test_failed_clean_is_resent_with_growing_pauses(bench: Bench) -> None:
     await waits(bench, "first")
     await cancel(bench, "first")
     answered = 0
@@ -58,7 +58,7 @@ def _found(now: ClockReading, run: RunRef, conn: sa.Connection) -> None:
     fence_rows.forget(ChainLedger(conn, now), run, "web1")
 
 
-async def test_run_that_is_back_after_each_successful_clean_is_cleaned_with_growing_pauses(
+async def test_run_that_reappears_after_each_clean_is_cleaned_with_growing_pauses(
     bench: Bench,
 ) -> None:
     chain = await waits(bench, "first")
@@ -114,7 +114,7 @@ async def test_two_chains_of_one_minion_share_one_fence_job(bench: Bench) -> Non
     assert (await count(bench), await owed(bench)) == (2, 0)
 
 
-async def test_a_cure_by_hand_and_a_start_of_the_agent_end_the_pause(bench: Bench) -> None:
+async def test_manual_clean_and_agent_start_end_the_pause_between_cleans(bench: Bench) -> None:
     await waits(bench, "first")
     await cancel(bench, "first")
     for _ in range(6):
@@ -138,7 +138,7 @@ async def test_a_cure_by_hand_and_a_start_of_the_agent_end_the_pause(bench: Benc
 
 
 @pytest.mark.parametrize("state", [Delivery.expired, Delivery.lost, Delivery.rejected])
-async def test_a_clean_that_never_returns_is_sent_again(bench: Bench, state: Delivery) -> None:
+async def test_clean_without_a_return_is_resent(bench: Bench, state: Delivery) -> None:
     await waits(bench, "first")
     await cancel(bench, "first")
     (jid,) = await bench.job_ids(CLEAN)
@@ -151,7 +151,7 @@ async def test_a_clean_that_never_returns_is_sent_again(bench: Bench, state: Del
     assert await count(bench) == 2
 
 
-async def test_a_master_that_starts_again_keeps_the_job_and_the_failures(bench: Bench) -> None:
+async def test_restarted_master_keeps_the_clean_job_and_its_failures(bench: Bench) -> None:
     await waits(bench, "first")
     await cancel(bench, "first")
     await bench.restart()
@@ -169,7 +169,7 @@ async def test_a_master_that_starts_again_keeps_the_job_and_the_failures(bench: 
     assert await count(bench) == 5
 
 
-async def test_a_chain_that_its_minion_can_not_forget_is_not_deleted(bench: Bench) -> None:
+async def test_chain_is_not_deleted_while_its_minion_cannot_forget_it(bench: Bench) -> None:
     await waits(bench, "first")
     await cancel(bench, "first")
     await answers(bench, success=False)

@@ -36,7 +36,7 @@ async def rows_of(bench: Bench, label: str) -> list[dict[str, Any]]:
     return [action for minion in view["minions"] for action in minion["actions"]]
 
 
-async def test_a_run_that_can_not_be_ended_is_named_in_doctor_and_show(bench: Bench) -> None:
+async def test_run_that_cannot_be_ended_is_shown_by_doctor_and_show(bench: Bench) -> None:
     await comes(bench, up=True)
     chain = await waits(bench, "night")
     await cancel(bench, "night")
@@ -50,7 +50,7 @@ async def test_a_run_that_can_not_be_ended_is_named_in_doctor_and_show(bench: Be
     assert "1 tries, every 5 s" in minion["note"]
 
 
-async def test_a_chain_that_waits_for_a_minion_that_is_away_is_named(bench: Bench) -> None:
+async def test_chain_that_waits_for_an_absent_minion_is_a_finding(bench: Bench) -> None:
     await comes(bench, up=False, last_seen=time.time() - 3600)
     await bench.begin("night", CMD, CMD)
     (finding,) = await told(bench)
@@ -61,7 +61,7 @@ async def test_a_chain_that_waits_for_a_minion_that_is_away_is_named(bench: Benc
     assert two["waits"] == "after action 0"
 
 
-async def test_a_chain_on_which_nobody_works_hangs(bench: Bench) -> None:
+async def test_chain_without_a_job_is_reported_as_hanging(bench: Bench) -> None:
     await comes(bench, up=True)
     await waits(bench, "night")
     (finding,) = await told(bench)
@@ -79,7 +79,9 @@ async def test_a_chain_on_which_nobody_works_hangs(bench: Bench) -> None:
     assert await told(bench) == []
 
 
-async def test_chains_that_failed_are_late_or_wait_for_a_person_are_named(bench: Bench) -> None:
+async def test_chains_that_failed_are_late_or_wait_for_a_decision_are_findings(
+    bench: Bench,
+) -> None:
     await comes(bench, up=True)
     failed = await bench.begin("failed", CMD)
     await bench.returns(ret((await bench.job_ids(START))[0], START, "no", success=False))
@@ -104,7 +106,7 @@ async def test_chains_that_failed_are_late_or_wait_for_a_person_are_named(bench:
     assert (await rows_of(bench, "late"))[0]["until"] == at
 
 
-async def test_jobs_that_nobody_takes_are_named_by_minion(bench: Bench) -> None:
+async def test_undelivered_jobs_are_a_finding_by_minion(bench: Bench) -> None:
     await bench.begin("night", CMD)
     change = sa.update(DELIVERIES).values(changed=time.time() - 3600)
     await bench.store.write(lambda conn: conn.execute(change))
@@ -115,7 +117,7 @@ async def test_jobs_that_nobody_takes_are_named_by_minion(bench: Bench) -> None:
     assert await bench.store.read(lambda conn: list(job_findings.check(conn, time.time()))) == []
 
 
-async def test_two_chains_of_one_label_differ_in_messages(bench: Bench) -> None:
+async def test_messages_distinguish_two_chains_with_one_label(bench: Bench) -> None:
     first = await waits(bench, "night")
     second = await waits(bench, "night", again=True)
     assert first != second

@@ -33,7 +33,7 @@ async def test_every_minion_of_a_fleet_finds_the_file_that_its_job_names(tmp_pat
             assert await bench.states("patch", row.minion) == ["NEW", "NEW"]
 
 
-async def test_a_chain_whose_files_can_not_all_be_written_waits(
+async def test_chain_waits_when_not_all_of_its_files_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_bench(tmp_path, FLEET) as bench:

@@ -12,7 +12,7 @@ from tests.integration.master.chains.bench import Bench, key, ret, row
 from tests.integration.master.chains.test_course import CMD, START, ids
 
 
-async def test_an_interrupted_action_is_failed_visibly(bench: Bench) -> None:
+async def test_interrupted_action_is_shown_as_failed(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD, CMD)
     one, _ = await ids(bench, "patch")
     (jid,) = await bench.job_ids(START)
@@ -48,7 +48,7 @@ async def test_action_marked_done_does_not_run_and_the_chain_continues_after_it(
     assert (await bench.show("patch"))["state"] == "done"
 
 
-async def test_a_chain_whose_last_action_is_marked_done_is_done(bench: Bench) -> None:
+async def test_chain_is_done_when_its_last_action_is_marked_done(bench: Bench) -> None:
     await cut(bench, CMD)
     await bench.chains.service.resolve(ChainResolve("patch", "mark_done", ("web1",)), "ann")
     assert (await bench.show("patch"))["state"] == "done"
@@ -56,7 +56,7 @@ async def test_a_chain_whose_last_action_is_marked_done_is_done(bench: Bench) ->
     assert len(await bench.job_ids(START)) == 1
 
 
-async def test_an_interrupted_action_can_be_run_again_or_given_up(bench: Bench) -> None:
+async def test_interrupted_action_can_be_retried_or_cancelled(bench: Bench) -> None:
     await cut(bench, CMD, CMD)
     await bench.chains.service.resolve(ChainResolve("patch", "retry"), "ann")
     assert await bench.states("patch") == ["PENDING_SCHEDULE"] * 2
@@ -64,7 +64,7 @@ async def test_an_interrupted_action_can_be_run_again_or_given_up(bench: Bench) 
     assert (await bench.show("patch"))["state"] == "cancelled"
 
 
-async def test_only_what_is_interrupted_can_be_resolved(bench: Bench) -> None:
+async def test_only_interrupted_actions_can_be_resolved(bench: Bench) -> None:
     chain = await bench.begin("patch", CMD)
     resolve = bench.chains.service.resolve
     with pytest.raises(InvalidStateError, match="dispatched"):

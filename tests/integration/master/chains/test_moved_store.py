@@ -46,7 +46,7 @@ async def _wait_for_boot(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), UPTIMES)
-async def test_pending_boundary_survives_a_move_and_fails_in_time(
+async def test_boundary_that_waits_survives_a_move_of_the_store_and_fails_at_its_deadline(
     tmp_path: Path, url: str, first: float, second: float
 ) -> None:
     async with a_bench(tmp_path, url=url) as bench:
@@ -67,7 +67,7 @@ async def test_pending_boundary_survives_a_move_and_fails_in_time(
 
 
 @pytest.mark.parametrize("ahead", [-400 * DAY, 400 * DAY])
-async def test_boundary_is_bounded_by_its_own_time_when_the_new_host_has_a_wrong_clock(
+async def test_boundary_fails_at_its_deadline_when_the_new_host_has_a_wrong_clock(
     bench: Bench, ahead: float
 ) -> None:
     await _wait_for_boot(bench)
@@ -80,7 +80,7 @@ async def test_boundary_is_bounded_by_its_own_time_when_the_new_host_has_a_wrong
 
 
 @pytest.mark.parametrize(("first", "second"), UPTIMES)
-async def test_waiting_order_survives_a_move_and_expires_in_time(
+async def test_queued_job_survives_a_move_of_the_store_and_expires(
     tmp_path: Path, url: str, first: float, second: float
 ) -> None:
     async with a_bench(tmp_path, url=url) as bench:
@@ -96,7 +96,7 @@ async def test_waiting_order_survives_a_move_and_expires_in_time(
         assert await bench.jobs.expire() == 1
 
 
-async def test_order_waits_no_longer_than_it_may_when_the_new_host_has_a_late_clock(
+async def test_queued_job_expires_when_the_new_host_has_a_slow_clock(
     bench: Bench,
 ) -> None:
     await bench.jobs.submit(JobRequest("root", FunctionCall("test.ping"), minions=("web1",)))

@@ -118,7 +118,7 @@ async def test_chain_that_is_paused_while_it_is_rendered_is_not_dispatched(
     assert await bench.job_ids(START) == []
 
 
-async def test_pause_of_one_minion_leaves_the_others_alone(tmp_path: Path) -> None:
+async def test_pause_of_one_minion_does_not_affect_the_others(tmp_path: Path) -> None:
     async with a_bench(tmp_path, ("web1", "web2")) as bench:
         await scheduled(bench)
         await pause(bench, "night", "web1")
@@ -247,7 +247,7 @@ async def test_continue_orders_no_resume_while_the_boot_is_not_proven(bench: Ben
     assert await bench.job_ids(RESUME) == []
 
 
-async def test_held_back_resume_of_an_ended_chain_does_not_stay(bench: Bench) -> None:
+async def test_held_back_resume_is_removed_when_its_chain_ends(bench: Bench) -> None:
     chain = await bench.begin("night", CMD, REBOOT)
     (jid,) = await bench.job_ids(START)
     one, two = await ids(bench, "night")
@@ -265,7 +265,7 @@ async def test_held_back_resume_of_an_ended_chain_does_not_stay(bench: Bench) ->
 # -- people ------------------------------------------------------------------------------------
 
 
-async def test_pausing_again_and_in_part_changes_nothing(bench: Bench) -> None:
+async def test_pause_of_a_paused_chain_or_part_of_it_changes_nothing(bench: Bench) -> None:
     await bench.begin("night", CMD)
     await pause(bench, "night")
     before = await bench.show("night")
@@ -291,7 +291,7 @@ Asked = Callable[[Bench], Awaitable[Any]]
         (lambda b: go_on(b, "draft"), InvalidStateError, "is not paused"),
     ],
 )
-async def test_pause_and_continue_refuse_what_makes_no_sense(
+async def test_invalid_pause_and_continue_are_refused(
     bench: Bench, asked: Asked, error: type[Exception], words: str
 ) -> None:
     await bench.apply("draft", CMD)
@@ -315,7 +315,7 @@ async def test_minion_on_which_a_chain_has_ended_can_not_be_paused(tmp_path: Pat
             await go_on(bench, "night", "web1")
 
 
-async def test_cancelled_chain_is_paused_no_longer(bench: Bench) -> None:
+async def test_cancelled_chain_is_no_longer_paused(bench: Bench) -> None:
     await bench.begin("night", CMD)
     await pause(bench, "night")
     await bench.chains.service.cancel(ChainRef("night"), "bob")
@@ -325,7 +325,7 @@ async def test_cancelled_chain_is_paused_no_longer(bench: Bench) -> None:
     assert await pauses(bench) == []
 
 
-async def test_pause_is_seen_in_list_show_and_doctor(bench: Bench) -> None:
+async def test_pause_is_shown_by_list_show_and_doctor(bench: Bench) -> None:
     chain = await waits(bench, "night")
     await pause(bench, "night", "web1")
     (line,) = await bench.chains.service.list(ChainList(), "alice")
@@ -353,7 +353,7 @@ async def doctor(bench: Bench, now: float) -> list[Any]:
     return await bench.store.read(lambda conn: list(findings.check(conn, now)))
 
 
-async def test_due_time_of_a_paused_chain_is_no_finding(bench: Bench) -> None:
+async def test_paused_chain_past_its_due_time_is_not_a_finding(bench: Bench) -> None:
     await scheduled(bench)
     await pause(bench, "night")
     await pass_time(bench, 1800)

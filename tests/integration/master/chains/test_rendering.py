@@ -54,7 +54,7 @@ async def test_workers_and_threads_render_the_same_files(tmp_path: Path, workers
     assert workers._all, "no worker process was started"
 
 
-async def test_chain_is_dispatched_though_a_worker_is_killed_while_it_renders(
+async def test_chain_is_dispatched_when_a_worker_is_killed_while_rendering(
     tmp_path: Path, workers: Workers
 ) -> None:
     async with a_bench(tmp_path, HOSTS, renderer=ChunkRenderer(workers)) as bench:
@@ -85,7 +85,7 @@ class DyingWorkers:
         raise WorkerDiedError(f"{task} took longer than 60 s")
 
 
-async def test_chain_waits_with_the_reason_while_workers_die_over_it(
+async def test_chain_waits_with_a_reason_while_its_rendering_kills_workers(
     tmp_path: Path, workers: Workers
 ) -> None:
     dying = DyingWorkers(workers)
@@ -106,7 +106,7 @@ async def test_chain_waits_with_the_reason_while_workers_die_over_it(
         assert len(chunks(bench)) == len(HOSTS)
 
 
-async def test_reason_of_a_delay_is_forgotten_once_the_chain_is_no_longer_due(
+async def test_reason_for_a_delay_is_removed_once_the_chain_is_not_due(
     tmp_path: Path, workers: Workers
 ) -> None:
     dying = DyingWorkers(workers)

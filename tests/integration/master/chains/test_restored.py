@@ -64,7 +64,7 @@ async def begin(bench: Bench) -> None:
     await bench.begin("patch", CMD)
 
 
-async def test_chain_of_which_the_minion_knows_nothing_fails_with_its_first_hello(
+async def test_chain_unknown_to_its_minion_fails_at_the_first_hello(
     tmp_path: Path,
 ) -> None:
     async def after(bench: Bench) -> None:
@@ -130,7 +130,7 @@ async def test_chain_that_was_due_since_the_backup_fails_and_later_ones_stay_sch
     ]
 
 
-async def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
+async def test_queued_job_of_an_absent_minion_expires_or_is_lost(
     tmp_path: Path,
 ) -> None:
     async def before(bench: Bench) -> None:
@@ -151,7 +151,7 @@ async def test_waiting_order_of_an_absent_minion_expires_or_is_lost(
     await back_in_time(tmp_path, before, after, ("web1", "web2"))
 
 
-async def test_jids_of_the_lost_store_are_not_given_again_when_its_clock_was_ahead(
+async def test_jids_of_the_lost_store_are_not_reused_when_its_clock_was_ahead(
     tmp_path: Path,
 ) -> None:
     jids: list[str] = []

@@ -36,7 +36,7 @@ async def both_wait(bench: Bench) -> None:
         assert await bench.states("patch", minion) == ["RUNNING"]
 
 
-async def test_starts_that_come_together_prove_the_reboot_of_each(tmp_path: Path) -> None:
+async def test_simultaneous_start_events_prove_the_reboot_of_each_minion(tmp_path: Path) -> None:
     async with a_bench(tmp_path, BOTH) as bench:
         await both_wait(bench)
         starts = [await bench.greets(f"{minion}-boot-2", minion) for minion in BOTH]
@@ -45,7 +45,7 @@ async def test_starts_that_come_together_prove_the_reboot_of_each(tmp_path: Path
         assert await bench.bus.cursor(CURSOR) == starts[-1].seq
 
 
-async def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
+async def test_failed_start_event_does_not_affect_those_of_other_minions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_bench(tmp_path, BOTH) as bench:
@@ -65,7 +65,7 @@ async def test_a_start_that_can_not_be_followed_leaves_the_others_theirs(
         assert await bench.bus.cursor(CURSOR) == starts[-1].seq
 
 
-async def test_events_that_are_no_starts_are_not_kept_from_pruning(
+async def test_cursor_of_start_events_advances_over_other_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_starts, "UNSAVED", 3)

@@ -74,7 +74,7 @@ async def cancel(bench: Bench, label: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["named", "reported", "unsaid"])
-async def test_cancelling_a_chain_leaves_the_resume_of_another_alone(
+async def test_cancelled_chain_does_not_stop_the_resume_of_another(
     bench: Bench, said: str
 ) -> None:
     await waits(bench, "first")
@@ -94,7 +94,7 @@ async def test_cancelling_a_chain_leaves_the_resume_of_another_alone(
 
 
 @pytest.mark.parametrize("said", ["named", "reported"])
-async def test_cancelling_a_chain_stops_its_own_resume(bench: Bench, said: str) -> None:
+async def test_cancelled_chain_stops_its_own_resume(bench: Bench, said: str) -> None:
     first = await waits(bench, "first")
     await waits(bench, "second")
     jid = await resumes(bench, first if said == "named" else 0)
@@ -115,7 +115,7 @@ async def _stored_progress(bench: Bench, jid: str, data: dict[str, Any]) -> None
     await bench.progresses(jid, 1, **data)
 
 
-async def test_a_resume_that_was_stopped_fails_no_other_chain(bench: Bench) -> None:
+async def test_stopped_resume_does_not_fail_another_chain(bench: Bench) -> None:
     first = await waits(bench, "first")
     await waits(bench, "second")
     jid = await resumes(bench, first)
@@ -126,7 +126,7 @@ async def test_a_resume_that_was_stopped_fails_no_other_chain(bench: Bench) -> N
     assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
 
 
-async def test_a_resume_that_fails_fails_the_chain_that_it_names(bench: Bench) -> None:
+async def test_failed_resume_fails_the_chain_that_it_names(bench: Bench) -> None:
     await waits(bench, "first")
     second = await waits(bench, "second")
     jid = await resumes(bench, second)
@@ -136,7 +136,7 @@ async def test_a_resume_that_fails_fails_the_chain_that_it_names(bench: Bench) -
     assert await bench.states("second") == ["DONE", "FAILED", "FAILED"]
 
 
-async def test_failed_resume_without_a_run_fails_no_run(bench: Bench) -> None:
+async def test_failed_resume_that_names_no_run_fails_none(bench: Bench) -> None:
     await waits(bench, "first")
     await waits(bench, "second")
     jid = await resumes(bench)
@@ -156,7 +156,7 @@ async def test_failed_resume_without_a_run_fails_no_run(bench: Bench) -> None:
         {"args": (77, 1)},
     ],
 )
-async def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
+async def test_resume_with_invalid_arguments_fails_no_chain(
     bench: Bench, given: dict[str, Any]
 ) -> None:
     await waits(bench, "first")
@@ -169,7 +169,7 @@ async def test_a_resume_with_arguments_that_make_no_sense_fails_no_chain(
 
 
 @pytest.mark.parametrize("named", [{"actionchain_id": 77}, {"actionchain_id": 77, "epoch": 1}, {}])
-async def test_run_is_not_disowned_by_a_report_on_another(
+async def test_run_is_not_disowned_by_a_report_about_another(
     bench: Bench, named: dict[str, int]
 ) -> None:
     await waits(bench, "first")
@@ -183,7 +183,7 @@ async def test_run_is_not_disowned_by_a_report_on_another(
     assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
 
 
-async def test_a_resume_by_position_names_its_run(bench: Bench) -> None:
+async def test_resume_with_positional_arguments_names_its_run(bench: Bench) -> None:
     first = await waits(bench, "first")
     request = JobRequest("root", FunctionCall(RESUME, (first, 1)), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
@@ -197,7 +197,7 @@ async def over(bench: Bench) -> list[str]:
 
 
 @pytest.mark.parametrize(("wire", "more"), [(1, {}), (2, {"epoch": 1})])
-async def test_a_clean_names_the_run_to_agents_that_take_it(
+async def test_clean_names_the_run_for_agents_that_support_it(
     bench: Bench, wire: int, more: dict[str, int]
 ) -> None:
     await understands(bench, wire)
@@ -230,9 +230,7 @@ async def owed(bench: Bench) -> int:
 
 
 @pytest.mark.parametrize("value", ["nothing", "unknown"])
-async def test_a_run_that_its_minion_no_longer_knows_ends_with_that_reason(
-    bench: Bench, value: str
-) -> None:
+async def test_run_unknown_to_its_minion_ends_with_that_reason(bench: Bench, value: str) -> None:
     chain = await waits(bench, "first")
     jid = await resumes(bench, chain if value == "unknown" else 0)
     await ends(bench, jid)
@@ -266,7 +264,7 @@ async def test_run_that_was_disowned_too_early_continues(bench: Bench) -> None:
     assert (await bench.show("first"))["state"] == "done"
 
 
-async def test_a_start_event_of_an_agent_without_a_chain_disowns_no_last_reboot(
+async def test_start_event_without_a_pending_chain_does_not_disown_a_final_reboot(
     bench: Bench,
 ) -> None:
     chain = await bench.begin("last", CMD, REBOOT)
@@ -283,7 +281,7 @@ async def test_a_start_event_of_an_agent_without_a_chain_disowns_no_last_reboot(
     assert await bench.states("last") == ["DONE", "RUNNING"]
 
 
-async def test_a_chain_in_the_queue_does_not_keep_a_silent_one_open_for_ever(bench: Bench) -> None:
+async def test_queued_chain_does_not_prevent_the_timeout_of_a_silent_one(bench: Bench) -> None:
     await waits(bench, "silent")
     await bench.starts("web1-boot-2")
     # Its start is received and stays in the minion's queue, behind the silent one.
@@ -295,7 +293,7 @@ async def test_a_chain_in_the_queue_does_not_keep_a_silent_one_open_for_ever(ben
     assert (await bench.show("behind"))["state"] == "dispatched"
 
 
-async def test_a_person_who_cancels_a_resume_ends_its_chain_and_no_other(bench: Bench) -> None:
+async def test_cancelled_resume_job_ends_only_its_own_chain(bench: Bench) -> None:
     first = await waits(bench, "first")
     await waits(bench, "second")
     jid = await resumes(bench, first, Delivery.queued)
@@ -305,7 +303,7 @@ async def test_a_person_who_cancels_a_resume_ends_its_chain_and_no_other(bench: 
     assert await owed(bench) == 1
 
 
-async def test_a_run_that_was_given_up_on_the_minion_ends_here_too(bench: Bench) -> None:
+async def test_run_given_up_on_the_minion_ends_on_the_master(bench: Bench) -> None:
     first = await waits(bench, "first")
     await waits(bench, "second")
     told = {"success": True, "removed": True, "runs": [{"actionchain_id": first, "epoch": 1}]}

@@ -127,7 +127,7 @@ def told(view: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(a["title"], a["state"], a["comment"]) for a in view["minions"][0]["actions"]]
 
 
-async def test_the_example_chain_runs_to_its_end(
+async def test_example_chain_runs_to_its_end(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
@@ -147,7 +147,7 @@ async def test_the_example_chain_runs_to_its_end(
     assert summaries[1] == "2 changed: web_page, web_settings"
 
 
-async def test_what_an_operator_types_reaches_the_host_as_it_was_typed(
+async def test_text_typed_by_an_operator_reaches_the_host_unchanged(
     bench: Bench, tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
@@ -198,7 +198,7 @@ async def test_failed_script_stops_the_chain_and_retry_continues_from_it(
     assert log.read_text() == "one\nthree\n"
 
 
-async def test_a_preview_changes_nothing(
+async def test_preview_changes_nothing(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = Host(tmp_path / "web1", bench, EXAMPLES / "states")
