@@ -33,7 +33,7 @@ def master(ctx: click.Context, new_store: bool) -> int:
     if loaded.without_effect:
         click.echo(f"settings without effect: {', '.join(loaded.without_effect)}", err=True)
     try:
-        from catena.master.daemon import run
+        from catena.master.main import run
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"the master needs {error.name}: install catena with its extra, as in pip install "

@@ -152,18 +152,17 @@ def upgrade(ctx: click.Context) -> None:
 
     from catena.master.store import lock, sole, upkeep
     from catena.master.store.backup import keep_before_upgrade
-    from catena.master.store.database import Store
+    from catena.master.store.database import Store, is_file
 
     async def whole() -> None:
         opened = Store(url)
         await opened.open()
         await opened.close()
 
-    is_file = url.startswith("sqlite")
-    file_held = is_file and lock.held(upkeep.sqlite_file(url), "upgrading it")
+    file_held = is_file(url) and lock.held(upkeep.sqlite_file(url), "upgrading it")
     with file_held or sole.held(url, "upgrade"):
         before = upkeep.summary(url).revision
-        kept = keep_before_upgrade(upkeep.sqlite_file(url)) if is_file else None
+        kept = keep_before_upgrade(upkeep.sqlite_file(url)) if is_file(url) else None
         asyncio.run(whole())
     if kept:
         click.echo(f"the previous database: {kept}", err=True)

@@ -6,18 +6,16 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from catena import __version__
-from catena.core import events, failpoints
+from catena.core import events
 from catena.core.clock import Clock, SystemClock, read_boot_id, read_host_id
 from catena.core.config.folders import CONFIG_DIR
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.core.files import private_folder
-from catena.core.privileges import become, keep_files_private
 from catena.core.records import encode
 from catena.fileserver.index import RootOptions
 from catena.fileserver.service import FileService
@@ -49,7 +47,7 @@ from catena.master.keys.handlers import KeyHandlers
 from catena.master.keys.service import Keys
 from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import MessageSender, Sessions
-from catena.master.process import cli_access, heap, limits, log, retention, supervisor
+from catena.master.process import cli_access, heap, log, retention, supervisor
 from catena.master.process.clocks import HostClocks
 from catena.master.process.housekeeping import Chore, Household
 from catena.master.process.server_clocks import LOOK_SECONDS, ServerClocks
@@ -65,8 +63,8 @@ from catena.master.requests.once import RequestLog
 from catena.master.requests.reactor_door import ReactorDoor
 from catena.master.requests.unix_door import LocalUsers, UnixDoor
 from catena.master.runners.calls import Runners
-from catena.master.store import backup, lock, migrate, opening, sole, soundness, upkeep
-from catena.master.store.database import Store, database_url
+from catena.master.store import soundness, upkeep
+from catena.master.store.database import Store, database_url, is_file
 from catena.master.store.fast import log_room
 from catena.master.workers.pool import Workers
 from catena.reactors import rules
@@ -429,7 +427,7 @@ class Master:
     async def _look_behind(self) -> None:
         """Check in the background a database file that is too large to be checked at the start."""
         url = database_url(self.settings)
-        if not _is_file(url) or upkeep.sqlite_file(url).stat().st_size <= soundness.QUICK_BYTES:
+        if not is_file(url) or upkeep.sqlite_file(url).stat().st_size <= soundness.QUICK_BYTES:
             return
         try:
             found = await soundness.look_behind(upkeep.sqlite_file(url))
@@ -520,80 +518,3 @@ async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
         except* CatenaError as group:
             LOG.error("%s: %s; trying again", name, group.exceptions[0])
         await asyncio.sleep(AGAIN_SECONDS)
-
-
-def run(
-    settings: MasterSettings,
-    config_dir: str = CONFIG_DIR,
-    *,
-    new_store: bool = False,
-    doubts: Sequence[str] = (),
-) -> int:
-    """Run a master until it is stopped; return the exit code of its process.
-
-    Args:
-        settings: checked settings; their folders already include `root_dir`.
-        config_dir: folder of the configuration.
-        new_store: accept a store that is empty or differs from the one that the keys were used
-            with.
-        doubts: warnings about the configuration, for the log.
-
-    Raises:
-        CatenaError: the master could not start.
-    """
-    failpoints.arm(settings.testing)
-    keep_files_private()
-    become(settings.user)
-    log.set_up(settings.log_file, settings.log_level)
-    for text in doubts:
-        LOG.warning("%s", text)
-    limits.raise_open_files()
-    heap.share_memory()
-    heap.look_seldom()
-    try:
-        return asyncio.run(_serve(settings, config_dir, new_store))
-    except CatenaError as error:
-        LOG.error("the master can't run: %s", error)
-        raise
-    except Exception:
-        LOG.exception("the master ends")
-        raise
-
-
-async def _serve(settings: MasterSettings, config_dir: str, new_store: bool) -> int:
-    with _alone(settings):
-        with _alone_to_upgrade(settings):
-            note = opening.check(settings, new_store)
-            _keep_old_store(settings)
-            await migrate.prepare(database_url(settings))
-            opening.claim(settings, note, new_store)
-        master = Master(settings, config_dir=config_dir)
-        # Handle signals before the sockets exist: with them, other processes may send signals.
-        master.take_signals()
-        await master.start()
-        return await master.run()
-
-
-def _keep_old_store(settings: MasterSettings) -> None:
-    url = database_url(settings)
-    kept = backup.keep_before_upgrade(upkeep.sqlite_file(url)) if _is_file(url) else None
-    if kept:
-        LOG.info("the store gets a newer schema; %s is the database as it was", kept)
-
-
-def _is_file(url: str) -> bool:
-    return url.startswith("sqlite")
-
-
-def _alone(settings: MasterSettings) -> AbstractContextManager[None]:
-    """Lock a database file against other masters; on PostgreSQL the open store holds the lock."""
-    url = database_url(settings)
-    if not _is_file(url):
-        return nullcontext()
-    return lock.held(upkeep.sqlite_file(url), "a second one")
-
-
-def _alone_to_upgrade(settings: MasterSettings) -> AbstractContextManager[None]:
-    """Lock a PostgreSQL database against other masters until the store is open."""
-    url = database_url(settings)
-    return nullcontext() if _is_file(url) else sole.held(url, "start")

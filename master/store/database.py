@@ -100,6 +100,11 @@ def database_url(settings: MasterSettings) -> str:
     return settings.database or f"sqlite:///{Path(settings.state_dir) / 'master.db'}"
 
 
+def is_file(url: str) -> bool:
+    """Return whether a database URL names a file of SQLite."""
+    return url.startswith("sqlite")
+
+
 def after_commit(conn: sa.Connection, hook: Callable[[], object]) -> None:
     """Call *hook* in the event loop once the running transaction is durable.
 

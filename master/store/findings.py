@@ -7,7 +7,7 @@ from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master.store import lock, schema, sole, upkeep
-from catena.master.store.database import database_url
+from catena.master.store.database import database_url, is_file
 
 
 def running(settings: MasterSettings) -> Finding:
@@ -15,7 +15,7 @@ def running(settings: MasterSettings) -> Finding:
     url = database_url(settings)
     text = "the master does not run"
     not_running = Finding("daemon", Level.warning, text, "start catena-master")
-    if url.startswith("sqlite"):
+    if is_file(url):
         runs = checkup.is_locked(lock.path_of(upkeep.sqlite_file(url)))
         return Finding("daemon", Level.ok, "the master runs") if runs else not_running
     try:
@@ -30,7 +30,7 @@ def running(settings: MasterSettings) -> Finding:
 
 def whole(url: str, settings: MasterSettings) -> tuple[list[Finding], upkeep.Summary | None]:
     """Return findings about the database, and its summary if it is sound."""
-    if url.startswith("sqlite") and not upkeep.sqlite_file(url).exists():
+    if is_file(url) and not upkeep.sqlite_file(url).exists():
         text = "there is no database yet; the first start makes one"
         return [Finding("store", Level.note, text)], None
     faults = upkeep.faults(url)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
 from catena.master.store import birth, schema, soundness, upkeep
-from catena.master.store.database import database_url
+from catena.master.store.database import database_url, is_file
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def check(settings: MasterSettings, new_store: bool) -> birth.Note:
     if soundness.is_fresh(url):
         if not new_store:
             birth.refuse_empty(sa.make_url(url).render_as_string(), pki_dir)
-    elif url.startswith("sqlite"):
+    elif is_file(url):
         soundness.refuse_damaged(upkeep.sqlite_file(url))
     return note
 

@@ -21,6 +21,7 @@ from catena.master.store.database import (
     LOCK_PATIENCE_SECONDS,
     StoreCorruptError,
     StoreUnavailableError,
+    is_file,
 )
 from catena.master.store.metadata import METADATA
 
@@ -99,7 +100,7 @@ def faults(url: str) -> list[str]:
     SQLite is asked for its whole integrity check, which reads every page. Its log is checked where
     no master writes to it.
     """
-    file = sqlite_file(url) if url.startswith("sqlite") else None
+    file = sqlite_file(url) if is_file(url) else None
     if file is not None and file.is_file():
         in_use = checkup.is_locked(lock.path_of(file))
         found = soundness.table_faults(file) if in_use else soundness.shape_faults(file)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
-from catena.master import daemon
+from catena.master import main
 from catena.master.store import birth, opening, soundness, upkeep, wal
 from catena.master.store.database import Store, StoreCorruptError
 from catena.master.store.tables import FACTS
@@ -401,4 +401,4 @@ def test_large_database_gets_a_structure_check_before_the_start(
 async def test_start_of_the_daemon_checks_its_store(settings: MasterSettings) -> None:
     database(settings).write_bytes(b"")
     with pytest.raises(birth.StrangeStoreError, match="is empty"):
-        await daemon._serve(settings, "/nowhere", False)
+        await main.serve(settings, "/nowhere", False)
