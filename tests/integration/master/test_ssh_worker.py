@@ -236,7 +236,7 @@ async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_conti
         await master.ssh.tick()
         await master.until(lambda: len(host.visits) > 2 and not master.ssh.visiting())
         assert len(host.ran) == 1
-        assert "its chain is paused" in await note(master, "night")
+        assert "its chain must wait, paused" in await note(master, "night")
         master.hand.advance(DAY + 10)
         await master.ssh.tick()
         assert len(host.visits) == 3
