@@ -7,7 +7,7 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from catena import __version__
 from catena.core import events
@@ -27,6 +27,7 @@ from catena.master.events.feed import JobFeed
 from catena.master.events.handlers import EventHandlers
 from catena.master.events.kept import KeptReactions
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
+from catena.master.executions.approval_deadlines import ApprovalDeadlines
 from catena.master.executions.engine import Engines
 from catena.master.executions.starts import AgentStarts
 from catena.master.gate.handlers import MinionHandlers
@@ -203,8 +204,7 @@ class Master:
         )
 
     async def _roster(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = await self.workers.call("roster", {})
-        return found
+        return cast(dict[str, dict[str, Any]], await self.workers.call("roster", {}))
 
     def _make_engines(self) -> None:
         self.ssh = SshWorker(self._ssh_parts())
@@ -226,6 +226,7 @@ class Master:
             self.jobs.observe(observer)
         self.moves.holds = self.engines
         self.starts = AgentStarts(self.store, self.bus, self.engines)
+        self.approvals = ApprovalDeadlines(self.store, self.clocks.read, self.engines, self.bus)
 
     def _ssh_parts(self) -> WorkerParts:
         settings = self.settings
@@ -384,18 +385,14 @@ class Master:
         for name, work in (
             *((engine.name, engine.run) for engine in self.engines),
             ("starts", self.starts.run),
+            ("approvals", self.approvals.run),
             ("ssh", self.ssh.run),
             ("reactor", self.reactor.run),
             ("housekeeping", self._keep_house),
         ):
             self._begin(name, work)
-        LOG.info(
-            "catena master %s serves %d minions on port %d; key %s",
-            __version__,
-            len(self.keys.ids()),
-            self.settings.port,
-            self.pair.fingerprint,
-        )
+        facts = (__version__, len(self.keys.ids()), self.settings.port, self.pair.fingerprint)
+        LOG.info("catena master %s serves %d minions on port %d; key %s", *facts)
         if self.settings.auto_accept:
             LOG.warning("auto_accept is set: whoever reaches this master is taken as a minion")
 

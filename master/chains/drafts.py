@@ -23,6 +23,7 @@ from catena.master.chains.lifecycle import ChainEvent, ChainState
 from catena.master.chains.model import ChainExecution, ChainRecord
 from catena.master.executions import approvals
 from catena.master.executions import rows as execution_rows
+from catena.master.executions.approval_rules import ApprovalState
 from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
 from catena.master.store.metadata import Ready
@@ -165,6 +166,27 @@ def schedule(ledger: ChainLedger, row: ChainRecord, request: ChainSchedule) -> i
     )
     draft_rows.insert_every_execution(ledger.conn, chain, state.value, ledger.now.wall)
     return int(row.id)
+
+
+def approve(ledger: ChainLedger, row: ChainRecord) -> None:
+    """Approve the present content of a chain; the chain is scheduled once enough people have.
+
+    Raises:
+        InvalidStateError: it waits for no approval, or for that of another content.
+    """
+    if row.state == ChainState.pending_approval and row.approval is not None:
+        state = approvals.grant(ledger, row.approval, _content(ledger.conn, row.id))
+        if state is not ApprovalState.granted:
+            return
+    ledger.move_chain(row, ChainEvent.approve)
+    move_open(ledger, row, ExecutionEvent.approve)
+
+
+def unapproved(ledger: ChainLedger, row: ChainRecord, reason: str) -> None:
+    """Cancel a chain whose approval was refused or has expired."""
+    ledger.move_chain(row, ChainEvent.cancel, reason)
+    move_open(ledger, row, ExecutionEvent.cancel, reason)
+    ledger.settle(row.id, ())
 
 
 def _content(conn: sa.Connection, chain_id: int) -> str:

@@ -10,20 +10,23 @@ import sqlalchemy as sa
 from catena.core import run_ref
 from catena.core.job import JobSpec
 from catena.core.run_ref import RunRef
-from catena.master.chains import restored, rows
+from catena.master.chains import drafts, restored, rows
 from catena.master.chains.cleanup_rows import JOBS_IN_USE
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.files import SHIPPED
 from catena.master.chains.findings import check
 from catena.master.chains.handlers import ChainHandlers
 from catena.master.chains.holds import ChainHolds
+from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.lifecycle import ChainState
 from catena.master.chains.results import ChainResults
 from catena.master.chains.retention import RETENTION
 from catena.master.chains.scheduler import Scheduler
 from catena.master.chains.service import ChainService
 from catena.master.engine_parts import EngineParts
 from catena.master.executions.engine import AgentStart, Engine
-from catena.master.executions.model import EventItem
+from catena.master.executions.ledger import Ledger
+from catena.master.executions.model import EventItem, Run
 from catena.master.store.chain_tables import (
     ACTIONS,
     CHAIN_EXECUTIONS,
@@ -101,6 +104,14 @@ class Chains(Engine[EngineParts]):
     ) -> Mapping[str, str]:
         """Return those of *minions* that must not get a job of a chain now, with the reasons."""
         return self._holds.paused(conn, spec, minions)
+
+    def unapproved(self, ledger: Ledger, run: Run, reason: str) -> Sequence[EventItem]:
+        """Cancel a chain whose approval was refused or has expired."""
+        mine = ChainLedger(ledger.conn, ledger.now, ledger.actor, ledger.who)
+        row = rows.chain(ledger.conn, int(run.ref))
+        if row.run == run.id and row.state == ChainState.pending_approval:
+            drafts.unapproved(mine, row, reason)
+        return mine.events
 
     def concerned(self, conn: sa.Connection, starts: Sequence[AgentStart]) -> list[AgentStart]:
         """Return the starts of minions with a run under way, or one that they say waits."""

@@ -91,6 +91,8 @@ class MinionEvent(StrEnum):
 _C, _CE = ChainState, ChainEvent
 #: What a minion reports, and what the master concludes from reports, clocks and silence.
 _REPORT = (Actor.agent, Actor.system)
+#: A person, and the master where a person's time is over.
+_REQUEST = (Actor.api, Actor.system)
 _ANYBODY = (Actor.api, Actor.system, Actor.agent)
 
 CHAIN = Machine(
@@ -112,7 +114,7 @@ CHAIN = Machine(
         Row(_C.draft, _CE.schedule, _C.scheduled, Actor.api, "A person gave it a time."),
         Row(_C.draft, _CE.ask_approval, _C.pending_approval, Actor.api, "It needs a second look."),
         Row(_C.pending_approval, _CE.approve, _C.scheduled, Actor.api, "Somebody looked."),
-        Row(_C.pending_approval, _CE.cancel, _C.cancelled, Actor.api, "Nobody wants it."),
+        Row(_C.pending_approval, _CE.cancel, _C.cancelled, _REQUEST, "Refused, late or unwanted."),
         Row(_C.scheduled, _CE.hold, _C.waiting, Actor.system, "The clocks disagree."),
         Row(_C.waiting, _CE.release, _C.scheduled, Actor.api, "A person says that it is time."),
         Row(_C.waiting, _CE.cancel, _C.cancelled, Actor.api, "A person says that it is not."),

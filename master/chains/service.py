@@ -263,10 +263,7 @@ class ChainService:
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
-            ledger.move_chain(row, ChainEvent.approve)
-            if row.approval and row.run:
-                approvals.grant(ledger, row.approval, row.run)
-            drafts.move_open(ledger, row, ExecutionEvent.approve)
+            drafts.approve(ledger, row)
             return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
@@ -289,8 +286,8 @@ class ChainService:
             text = f"cancelled by {user}"
             ledger.move_chain(row, ChainEvent.cancel, text)
             drafts.move_open(ledger, row, ExecutionEvent.cancel, text)
-            if row.approval and row.run:
-                approvals.withdraw(ledger, row.approval, row.run)
+            if row.approval:
+                approvals.withdraw(ledger, row.approval)
             runs = rows.runs(ledger.conn, row.id, row.epoch)
             for run in runs:
                 # The scheduler stops the jobs and tells the minions, however often it takes.

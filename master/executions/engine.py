@@ -16,8 +16,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import sqlalchemy as sa
 
 from catena.client.replies.jobs import JobOutputItem
+from catena.core.errors import InvalidStateError, NotFoundError
 from catena.core.job import JobProgress, JobReturn, JobSpec
-from catena.master.executions.model import EventItem
+from catena.master.executions.ledger import Ledger
+from catena.master.executions.model import EventItem, Run
 from catena.master.process.checkup import StoreCheck
 from catena.master.process.retention import Retention
 
@@ -130,6 +132,22 @@ class Engine(Protocol[P]):
         """Return those of *starts* that change the engine's rows; *conn* is a snapshot."""
         return []
 
+    def unapproved(self, ledger: Ledger, run: Run, reason: str) -> Sequence[EventItem]:
+        """End one of the engine's runs, because its approval was refused or has expired.
+
+        Called in the transaction that ends the approval. An engine that asks for approvals
+        implements it.
+
+        Args:
+            ledger: of the running transaction; its user refused, or its actor is the system.
+            run: waits for the approval.
+            reason: for people.
+
+        Returns:
+            Events to store in the same transaction.
+        """
+        raise InvalidStateError(f"run {run.id}: the engine {self.name} asks for no approvals")
+
     def start_event(self, conn: sa.Connection, start: AgentStart) -> Sequence[EventItem]:
         """Store the consequences of an agent's start for runs; return events to store with them.
 
@@ -205,6 +223,17 @@ class Engines(Generic[Q]):
         for engine in self:
             found |= engine.paused(conn, spec, minions)
         return found
+
+    def unapproved(self, ledger: Ledger, run: Run, reason: str) -> Sequence[EventItem]:
+        """Have the engine of a run end it, because its approval was refused or has expired.
+
+        Raises:
+            NotFoundError: this master has no such engine.
+        """
+        for engine in self:
+            if engine.name == run.engine:
+                return engine.unapproved(ledger, run, reason)
+        raise NotFoundError(f"run {run.id} is of the engine {run.engine!r}, which is not here")
 
     def wake(self) -> None:
         """Make every engine look for work now."""

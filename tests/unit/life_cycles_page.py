@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from catena.core.fsm import Actor, Kind, Machine
 from catena.core.fsm_export import mermaid
 from catena.master.chains import lifecycle
-from catena.master.executions.approvals import APPROVAL
+from catena.master.executions.approval_rules import APPROVAL
 from catena.master.executions.lifecycle import EXECUTION, RUN
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.push.lifecycle import HOST

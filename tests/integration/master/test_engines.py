@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,23 @@ import sqlalchemy as sa
 from catena.client import requests
 from catena.client.requests.chains import ChainDocument, ChainRef, ChainSchedule
 from catena.core.checkup import Finding
+from catena.core.errors import NotAllowedError
+from catena.core.fsm import Actor
 from catena.core.records import encode
 from catena.master import contributions
+from catena.master.chains import rows as chain_rows
 from catena.master.engines import ENGINES, EngineClass
-from catena.master.executions import rows
+from catena.master.executions import approvals, rows
+from catena.master.executions.approval_deadlines import ApprovalDeadlines
+from catena.master.executions.approval_rules import ContentChangedError
+from catena.master.executions.approvals import EXPIRED, Unapproved
+from catena.master.executions.due import TICK_SECONDS
+from catena.master.executions.ledger import Ledger
 from catena.master.executions.starts import CURSOR
 from catena.master.process import checkup
 from catena.master.requests.rights import ADMINISTRATOR, Caller
-from catena.master.store.execution_tables import HISTORY
+from catena.master.store.chain_tables import ENTRIES
+from catena.master.store.execution_tables import APPROVALS, HISTORY
 from tests.integration.master.bench import START, Bench, Script, a_master
 from tests.support.greetings import asks, tables
 from tests.support.greetings.engine import Greetings
@@ -29,8 +39,6 @@ from tests.support.greetings.engine import Greetings
 BOTH: tuple[EngineClass, ...] = (*ENGINES, Greetings)
 ANNA = Caller("anna", ADMINISTRATOR)
 DAY = 24 * 3600.0
-#: No test waits longer for anything.
-SECONDS = 20.0
 
 
 @pytest.fixture
@@ -161,3 +169,121 @@ async def test_prune_removes_old_greetings_and_keeps_waiting_ones(master: Bench)
     assert [run.state if run else None for run in found] == [None, "waiting"]
     texts = sa.select(tables.GREETINGS.c.run)
     assert await master.store.read(lambda conn: list(conn.execute(texts).scalars())) == [waiting]
+
+
+# -- approvals -----------------------------------------------------------------------------------
+
+
+def greetings(master: Bench) -> Greetings:
+    engine = master.engines["greetings"]
+    assert isinstance(engine, Greetings)
+    return engine
+
+
+async def asked(master: Bench, seconds: float = 600.0) -> int:
+    """Order a greeting that needs somebody's approval; return its run."""
+    record = encode(asks.GreetingOrder("web1", "good morning", seconds))
+    answer: Any = master.dispatcher.answer(ANNA, asks.ORDER.name, record, "")
+    return int(encode(await answer)["run"])
+
+
+async def test_approved_greeting_is_said(master: Bench) -> None:
+    (web1,) = await master.connect("web1")
+    run = await asked(master)
+    await boots(master, web1, "boot2")
+    assert await state(master, run) == ("asked", "PENDING_APPROVE")
+    await greetings(master).service.approve(run, "good morning", "bob")
+    assert await state(master, run) == ("waiting", "NEW")
+    await boots(master, web1, "boot3")
+    assert await state(master, run) == ("said", "DONE")
+
+
+async def test_greeting_is_not_approved_for_other_words_or_by_its_author(master: Bench) -> None:
+    run = await asked(master)
+    with pytest.raises(ContentChangedError):
+        await greetings(master).service.approve(run, "good night", "bob")
+    with pytest.raises(NotAllowedError, match="anna has a part in it"):
+        await greetings(master).service.approve(run, "good morning", "anna")
+    assert await state(master, run) == ("asked", "PENDING_APPROVE")
+
+
+async def test_refused_greeting_ends_with_the_reason(master: Bench) -> None:
+    run = await asked(master)
+    await greetings(master).service.refuse(run, "too loud", "bob", master.engines)
+    found = await master.store.read(lambda conn: rows.run(conn, run))
+    assert found is not None
+    assert (found.state, found.status) == ("dropped", "CANCELLED")
+    assert found.reason == "refused by bob: too loud"
+
+
+async def test_greeting_that_nobody_approves_ends_in_time(master: Bench) -> None:
+    run, later = await asked(master), await asked(master, 7200.0)
+    deadlines = ApprovalDeadlines(master.store, master.clocks.read, master.engines, master.bus)
+    await deadlines.tick()
+    assert await state(master, run) == ("asked", "PENDING_APPROVE")
+    master.hand.advance(601.0)
+    await deadlines.tick()
+    assert await state(master, run) == ("dropped", "CANCELLED")
+    assert await state(master, later) == ("asked", "PENDING_APPROVE")
+    (dropped,) = await master.events("greeting/*")
+    assert dropped.data["reason"] == EXPIRED
+    assert 0 < await deadlines.pause() <= TICK_SECONDS
+
+
+async def test_master_looks_for_approvals_that_expire_by_itself(master: Bench) -> None:
+    run = await asked(master)
+    master.hand.advance(601.0)
+
+    async def dropped() -> bool:
+        return await state(master, run) == ("dropped", "CANCELLED")
+
+    await master.until(dropped)
+
+
+async def test_chain_whose_approval_ends_is_cancelled(master: Bench) -> None:
+    await master.connect("web1")
+    entry = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
+    service = master.chains.service
+    for label in ("refused", "late"):
+        await service.apply(ChainDocument(label, (entry,)), "anna")
+        await service.schedule(ChainSchedule(label, approve_required=True), "anna")
+    numbers = {label: (await service.show(ChainRef(label), "anna")).id for label in CALLS}
+    for label, call in CALLS.items():
+        await master.store.write(partial(end_approval, master, numbers[label], call))
+        shown = await service.show(ChainRef(label), "anna")
+        assert shown.state == "cancelled"
+        assert [a.state for m in shown.minions for a in m.actions] == ["CANCELLED"]
+    assert (await service.show(ChainRef("refused"), "anna")).reason == "refused by bob: no"
+
+
+def refuse(ledger: Ledger, approval: int, engines: Unapproved) -> None:
+    approvals.refuse(ledger, approval, "no", engines)
+
+
+def expire(ledger: Ledger, approval: int, engines: Unapproved) -> None:
+    query = sa.update(APPROVALS).where(APPROVALS.c.id == approval)
+    ledger.conn.execute(query.values(expires=ledger.now.wall))
+    assert approvals.expire(ledger, approval, engines)
+
+
+CALLS = {"refused": refuse, "late": expire}
+
+
+def end_approval(master: Bench, chain: int, call: Any, conn: sa.Connection) -> None:
+    approval = chain_rows.chain(conn, chain).approval
+    actor, who = (Actor.api, "bob") if call is refuse else (Actor.system, "")
+    call(Ledger(conn, master.clocks.read(), actor, who), approval, master.engines)
+
+
+async def test_chain_that_was_changed_after_the_request_is_not_approved(master: Bench) -> None:
+    await master.connect("web1")
+    entry = {"tgt": "web1", "action": {"kind": "cmd", "data": {"cmd": "true"}}}
+    service = master.chains.service
+    await service.apply(ChainDocument("patch", (entry,)), "anna")
+    await service.schedule(ChainSchedule("patch", approve_required=True), "anna")
+    # No request can do this; an operator who edits the database can.
+    other = sa.update(ENTRIES).values(sort_order=7)
+    await master.store.write(lambda conn: conn.execute(other))
+    with pytest.raises(ContentChangedError, match="look at it again"):
+        await service.approve(ChainRef("patch"), "bob")
+    assert (await service.show(ChainRef("patch"), "anna")).state == "pending_approval"

@@ -12,6 +12,8 @@ class GreetingOrder:
 
     minion: str
     text: str
+    #: Seconds for which it waits for somebody's approval; 0: it needs none.
+    approval_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

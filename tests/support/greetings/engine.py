@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from catena.core.checkup import Finding, Level
 from catena.master.engine_parts import EngineParts
 from catena.master.executions.engine import AgentStart, Engine
-from catena.master.executions.model import EventItem
+from catena.master.executions.ledger import Ledger
+from catena.master.executions.model import EventItem, Run
 from catena.master.process.retention import Before, Retention
 from tests.support.greetings import decide, rows
 from tests.support.greetings.service import GreetingService
@@ -40,7 +41,7 @@ class Greetings(Engine[EngineParts]):
     findings = (_check,)
 
     def __init__(self, parts: EngineParts) -> None:
-        self._service = GreetingService(parts.store, parts.clocks.read)
+        self.service = GreetingService(parts.store, parts.clocks.read)
 
     @classmethod
     def make(cls, parts: EngineParts) -> Greetings:
@@ -50,12 +51,16 @@ class Greetings(Engine[EngineParts]):
     @property
     def handlers(self) -> Sequence[object]:
         """Return the handler of `greeting.order`."""
-        return (self._service,)
+        return (self.service,)
 
     def under_way(self, conn: sa.Connection) -> Mapping[str, Sequence[str]]:
         """Return the greetings that wait for each minion."""
         found = rows.waiting(conn)
         return {minion: [f"greeting #{one.run.id}" for one in found[minion]] for minion in found}
+
+    def unapproved(self, ledger: Ledger, run: Run, reason: str) -> Sequence[EventItem]:
+        """End a greeting that nobody approved."""
+        return self.service.drop(ledger, run, reason)
 
     def concerned(self, conn: sa.Connection, starts: Sequence[AgentStart]) -> list[AgentStart]:
         """Return the starts of minions for which a greeting waits."""
@@ -63,4 +68,4 @@ class Greetings(Engine[EngineParts]):
 
     def start_event(self, conn: sa.Connection, start: AgentStart) -> Sequence[EventItem]:
         """Say the greetings that wait for a minion."""
-        return self._service.started(conn, start)
+        return self.service.started(conn, start)

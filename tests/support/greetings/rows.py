@@ -8,8 +8,8 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from catena.master.executions import rows
-from catena.master.executions.lifecycle import ExecutionState
 from catena.master.executions.model import Execution, Run
+from catena.master.process.clocks import ClockReading
 from catena.master.store.execution_tables import EXECUTIONS, RUNS
 from tests.support.greetings.asks import GreetingOrder
 from tests.support.greetings.lifecycle import STATUSES, GreetingState
@@ -29,18 +29,24 @@ _WAITING = (
 _WIDTH = len(Run._fields)
 
 
-def insert(conn: sa.Connection, order: GreetingOrder, owner: str, now: float) -> int:
+def insert(
+    conn: sa.Connection,
+    order: GreetingOrder,
+    owner: str,
+    now: ClockReading,
+    state: GreetingState = GreetingState.waiting,
+) -> int:
     """Store a greeting with its run and its execution; return the run's id."""
-    shared = {"engine": ENGINE, "ref": uuid4().hex, "created": now}
-    state = GreetingState.waiting
+    shared = {"engine": ENGINE, "ref": uuid4().hex, "created": now.wall}
+    status = STATUSES[state].value
+    anchor = {"anchor_wall": now.wall, "anchor_mono": now.mono, "anchor_boot": now.boot}
     run = rows.insert_run(
         conn,
-        {**shared, "label": order.minion, "owner": owner, "state": state.value}
-        | {"status": STATUSES[state].value},
+        {**shared, **anchor, "label": order.minion, "owner": owner, "state": state.value}
+        | {"status": status},
     )
     here = {"run": run, "minion": order.minion, "position": 0, "epoch": 1}
-    new = ExecutionState.NEW.value
-    rows.insert_executions(conn, [{**shared, **here, "state": new, "status": new}])
+    rows.insert_executions(conn, [{**shared, **here, "state": status, "status": status}])
     conn.execute(sa.insert(GREETINGS).values(run=run, text=order.text))
     return run
 
@@ -52,6 +58,12 @@ def waiting(conn: sa.Connection) -> dict[str, list[Greeting]]:
         run, execution = Run._make(row[:_WIDTH]), Execution._make(row[_WIDTH:-1])
         found[execution.minion or ""].append(Greeting(run, execution, row[-1]))
     return dict(found)
+
+
+def execution(conn: sa.Connection, run: int) -> Execution:
+    """Return the one execution of a run."""
+    query = rows.EXECUTION_ROWS.where(EXECUTIONS.c.run == run)
+    return rows.executions(conn, query)[0]
 
 
 def drop(conn: sa.Connection, before: float, limit: int) -> int:

@@ -31,7 +31,6 @@ PACKAGES = (
 )
 #: Modules with queries that are not row modules, each with the reason.
 EXCEPTIONS = {
-    "executions/approvals.py": "all queries of the tables of approvals, beside their rules",
     "executions/leases.py": "all queries of the table of leases, beside the typed lease",
     "executions/ledger.py": "the only writer of states builds its statements from life cycles",
     "executions/pauses.py": "all queries of the table of pauses",

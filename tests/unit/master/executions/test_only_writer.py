@@ -28,7 +28,7 @@ WITHOUT_LIFE_CYCLE = {
 BEGINNINGS = {
     "chains/dispatch_rows.py": {"CHAIN_MINIONS", "CHUNKS"},
     "chains/draft_rows.py": {"EXECUTIONS"},
-    "executions/approvals.py": {"APPROVALS"},
+    "executions/approval_rows.py": {"APPROVALS"},
     "executions/rows.py": {"EXECUTIONS", "RUNS"},
     "jobs/own_job_rows.py": {"DELIVERIES"},
     "jobs/rows.py": {"DELIVERIES"},
