@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from catena.master.store import schema
-from tests.support.postgres_server import PostgresServer, postgres_server
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
+from tests.support.postgres_server import PostgresServer
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +14,13 @@ from catena.master.executions import leases
 from catena.master.executions.leases import Lease, LeaseLostError
 from catena.master.store.database import Store
 from catena.master.store.execution_tables import LEASES
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer
 
 HOST = ("ssh_host", "web1")
 NOW = 1_000.0
 #: Length of a lease, seconds.
 LONG = 30.0
 ROUNDS = 20
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

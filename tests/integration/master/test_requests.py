@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from catena.transport.messages import (
 )
 from catena.transport.return_parts import split_return
 from tests.integration.master.bench import Script, T, a_master, a_return
-from tests.support.postgres_server import postgres_server
+from tests.support.postgres_server import PostgresServer
 
 
 async def last(script: Script, kind: type[T]) -> T:
@@ -167,14 +166,9 @@ async def test_housekeeping_continues_when_a_file_vanishes(
     assert swept >= 2
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    with postgres_server() as server:
-        yield server.url()
-
-
-async def test_master_works_on_postgresql(postgres: str) -> None:
-    async with a_master(database=postgres) as master:
+async def test_master_works_on_postgresql(postgres: PostgresServer) -> None:
+    url = postgres.new_database()
+    async with a_master(database=url) as master:
         assert master.store.dialect == "postgresql"
         (web1,) = await master.connect("web1")
         done = await master.submit(idempotency_key="k")
@@ -182,13 +176,13 @@ async def test_master_works_on_postgresql(postgres: str) -> None:
         assert (await master.submit(idempotency_key="k")).jid == done.jid
         assert await master.states(done.jid) == {"web1": "done"}
         assert len(await master.events("salt/job/*")) == 2
-    again = Store(postgres)
+    again = Store(url)
     await again.open()
     await again.close()
 
 
-async def test_nul_in_texts_of_minions_is_stored_in_postgresql(postgres: str) -> None:
-    async with a_master(database=postgres) as master:
+async def test_nul_in_texts_of_minions_is_stored_in_postgresql(postgres: PostgresServer) -> None:
+    async with a_master(database=postgres.new_database()) as master:
         (web1,) = await master.connect("web1")
         refused = await master.submit()
         await web1.say(JobRejected(refused.jid, "no\0room"))

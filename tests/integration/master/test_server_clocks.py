@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,16 +19,10 @@ from catena.master.process.clocks import same_boot
 from catena.master.process.server_clocks import ServerClocks
 from catena.master.store.database import Store
 from tests.integration.master.bench import Bench
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer
 
 DAY = 86_400.0
 RIGHT = datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture

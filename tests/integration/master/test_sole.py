@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +15,7 @@ from catena.master.store.database import Store
 from catena.master.store.sole import NotAloneError
 from catena.master.store.tables import FACTS
 from tests.integration.master.bench import a_master
-from tests.support.postgres_server import PostgresServer, postgres_server
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
+from tests.support.postgres_server import PostgresServer
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ from tests.integration.master.bench import Bench, Script
 from tests.integration.master.chains.bench import key, ret, row
 from tests.integration.master.test_ssh_worker import Host, Visit
 from tests.support import old_version
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer
 
 FIXTURES = Path(__file__).parents[2] / "cases" / "upgrade"
 OLD_SCHEMA = "0011"
@@ -81,12 +81,6 @@ class OldStore:
         return placed(made, (), self.root, "master")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
-        yield running
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def old(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[OldStore]:
     # The old version showed times of day in UTC.
@@ -98,7 +92,7 @@ def old(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
             packed.extractall(unpacked, filter="data")
         url = ""
         if request.param == "postgresql":
-            url = _restored(request.getfixturevalue("server"), unpacked / "master.sql")
+            url = _restored(request.getfixturevalue("postgres"), unpacked / "master.sql")
         shown = json.loads((unpacked / "shown.json").read_text("utf-8"))
         found = OldStore(root, url, shown)
         state = Path(found.settings.state_dir)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,13 @@ import pytest
 from catena.core.job import FunctionCall
 from catena.master.jobs.model import JobRequest
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer
 
 START = "mgractionchains.start"
 REBOOT: tuple[str, dict[str, Any]] = ("reboot", {})
 DAY = 24 * HOUR
 #: Uptimes of the first and the second host.
 UPTIMES = ((40.0, 200 * DAY), (200 * DAY, 40.0))
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
