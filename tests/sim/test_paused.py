@@ -12,11 +12,11 @@ from catena.master.chains.holds import ChainHolds
 from tests.sim import world
 from tests.sim.paused import PausedWorld
 
-SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "300")) // 5
+SEEDS = int(os.environ.get("CATENA_SIM_SEEDS", "200")) // 5
 #: Their stories are none of those of other worlds.
 FIRST = 2_000_000
 #: Seeds in one test: a failure names its seed, and workers share the load.
-BATCH = 20
+BATCH = 10
 #: Worlds until one must have shown a slip.
 ENOUGH = 40
 

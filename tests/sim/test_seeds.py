@@ -16,7 +16,7 @@ ROUGH_SEEDS = SEEDS // 5
 #: Worlds whose jobs print while they run; each second one is rough.
 STREAMING_SEEDS = SEEDS // 8
 #: Seeds in one test: a failure names its seed, and workers share the load.
-BATCH = 25
+BATCH = 10
 _HERE = Path(__file__).parent
 
 
