@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -96,13 +98,67 @@ def test_short_file_has_a_reason_to_be_one() -> None:
     assert short == SHORT.keys()
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What the tests ask of one file."""
+
+    long_functions: tuple[str, ...]
+    public_classes: tuple[str, ...]
+    #: Modules that are imported when the file is.
+    imports: tuple[str, ...]
+    #: Lines with a slice of, or a negative index into, the parents of a path.
+    odd_parents: tuple[int, ...]
+    #: Lines that write out a name of the functions by which chains run.
+    chain_names: tuple[int, ...]
+
+
+@cache
+def facts(path: Path) -> Facts:
+    """Return the facts of a file; a thousand files are parsed once for all tests."""
+    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree))
+    return Facts(
+        tuple(
+            node.name
+            for node in nodes
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and (node.end_lineno or node.lineno) - node.lineno + 1 > FUNCTION_LINES
+        ),
+        tuple(
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        ),
+        tuple(_imports(tree.body)),
+        tuple(_odd_parents(nodes)),
+        tuple(line for line, text in _values(nodes) if MODULE in text),
+    )
+
+
+def _imports(body: list[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def _odd_parents(nodes: list[ast.AST]) -> Iterator[int]:
+    for node in nodes:
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Attribute)
+            and node.value.attr == "parents"
+            and isinstance(node.slice, (ast.Slice, ast.UnaryOp))
+        ):
+            yield node.lineno
+
+
 def test_no_function_is_longer_than_a_screen() -> None:
     long = [
-        f"{name(path)} {node.name}"
+        f"{name(path)} {function}"
         for path in sources_and_tests()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and (node.end_lineno or node.lineno) - node.lineno + 1 > FUNCTION_LINES
+        for function in facts(path).long_functions
     ]
     assert set(long) <= LONG
 
@@ -110,9 +166,8 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_public_class_name_stands_in_one_file_only() -> None:
     files: dict[str, set[str]] = {}
     for path in packaged():
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                files.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
+        for found in facts(path).public_classes:
+            files.setdefault(found, set()).add(str(path.relative_to(ROOT)))
     assert {name: found for name, found in files.items() if len(found) > 1} == {}
 
 
@@ -120,17 +175,9 @@ def test_shared_floors_import_only_the_standard_library() -> None:
     allowed = {"catena", "__future__"}
     for folder in ("core", "modules", "states", "runtime"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            for node in ast.parse(path.read_text()).body:
-                names = (
-                    [alias.name for alias in node.names]
-                    if isinstance(node, ast.Import)
-                    else [node.module or ""]
-                    if isinstance(node, ast.ImportFrom)
-                    else []
-                )
-                for name in names:
-                    top = name.split(".")[0]
-                    assert top in allowed or _is_standard(top), f"{path}: imports {name}"
+            for name in facts(path).imports:
+                top = name.split(".")[0]
+                assert top in allowed or _is_standard(top), f"{path}: imports {name}"
 
 
 def _is_standard(name: str) -> bool:
@@ -149,14 +196,10 @@ OLD_PYTHON = (
 def test_parents_of_a_path_are_neither_sliced_nor_counted_from_the_end() -> None:
     # Python 3.9 raises TypeError or IndexError, and vermin does not know this rule.
     found = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
+        f"{path.relative_to(ROOT)}:{line}"
         for folder in OLD_PYTHON
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Attribute)
-        and node.value.attr == "parents"
-        and isinstance(node.slice, (ast.Slice, ast.UnaryOp))
+        for line in facts(path).odd_parents
     ]
     assert found == []
 
@@ -170,21 +213,20 @@ def test_names_of_chain_functions_are_written_in_one_place() -> None:
         f"{path.relative_to(ROOT)}:{line}"
         for path in sources()
         if str(path.relative_to(ROOT)) not in CHAIN_NAMES
-        for line, text in _values(ast.parse(path.read_text()))
-        if MODULE in text
+        for line in facts(path).chain_names
     ]
     assert found == []
 
 
-def _values(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def _values(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield line and text of each string that is no docstring; parts of f-strings too."""
     docs = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.lineno, node.value

@@ -51,11 +51,18 @@ def with_states() -> dict[str, sa.Table]:
     }
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(MASTER.rglob("*.py")):
-        name = str(path.relative_to(MASTER))
-        if not name.startswith("store/migrations/"):
-            yield name, ast.parse(path.read_text())
+Sources = list[tuple[str, ast.Module]]
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    """Return each file of the master with its tree."""
+    found = {str(path.relative_to(MASTER)): path for path in sorted(MASTER.rglob("*.py"))}
+    return [
+        (name, ast.parse(path.read_text()))
+        for name, path in found.items()
+        if not name.startswith("store/migrations/")
+    ]
 
 
 def parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
@@ -126,20 +133,17 @@ def test_every_state_has_a_life_cycle_or_a_reason() -> None:
     assert known == {table.name for table in METADATA.tables.values() if "state" in table.c}
 
 
-def test_nothing_but_the_ledger_updates_states() -> None:
+def test_nothing_but_the_ledger_updates_states(sources: Sources) -> None:
     found = [
-        text
-        for name, tree in sources()
-        if name != LEDGER
-        for text in updates_of_states(name, tree)
+        text for name, tree in sources if name != LEDGER for text in updates_of_states(name, tree)
     ]
     assert found == []
 
 
-def test_rows_with_states_are_only_inserted_by_known_functions() -> None:
+def test_rows_with_states_are_only_inserted_by_known_functions(sources: Sources) -> None:
     guarded = with_states()
     found: dict[str, set[str]] = {}
-    for name, tree in sources():
+    for name, tree in sources:
         begun = {ast.unparse(call.args[0]) for call in calls(tree, "insert")}
         for node in ast.walk(tree):
             place = INSERTING.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
@@ -150,12 +154,12 @@ def test_rows_with_states_are_only_inserted_by_known_functions() -> None:
     assert found == BEGINNINGS
 
 
-def test_no_sql_text_writes_a_table_with_states() -> None:
+def test_no_sql_text_writes_a_table_with_states(sources: Sources) -> None:
     names = "|".join(table.name for table in with_states().values())
     writes = re.compile(rf"\b(update|into)\s+[\"`]?({names})\b[\"`]?\s*(set|\()", re.IGNORECASE)
     found = [
         f"{name}:{node.lineno}"
-        for name, tree in sources()
+        for name, tree in sources
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
