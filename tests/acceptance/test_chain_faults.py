@@ -107,7 +107,7 @@ def resume_file(fleet: Fleet, name: str) -> Path:
 
 
 @pytest.mark.timeout(120)
-def test_a_master_that_is_killed_at_any_moment_costs_a_chain_nothing(fleet: Fleet) -> None:
+def test_master_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -> None:
     moments = random.Random(SEED)
     for round_ in range(ROUNDS):
         label = f"master{round_}"
@@ -130,7 +130,7 @@ def wait_for_moment(seconds: float) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_an_agent_that_is_killed_at_any_moment_costs_a_chain_nothing(fleet: Fleet) -> None:
+def test_agent_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -> None:
     moments = random.Random(SEED)
     for round_ in range(ROUNDS):
         label = f"agent{round_}"
@@ -211,7 +211,7 @@ def commands(fleet: Fleet, name: str) -> str:
     return b"\n".join(found).decode(errors="replace")
 
 
-def test_a_second_chain_waits_behind_the_first_and_says_so(fleet: Fleet) -> None:
+def test_second_chain_waits_behind_the_first_with_a_reason(fleet: Fleet) -> None:
     gate = fleet.folder / "gate"
     for label in ("front", "behind"):
         fleet.catena("chain", "create", label)
@@ -278,7 +278,7 @@ def wheel(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.timeout(120)
-def test_an_agent_that_can_not_start_falls_back_and_fails_its_action(fleet: Fleet) -> None:
+def test_agent_version_that_cannot_start_falls_back_and_fails_its_action(fleet: Fleet) -> None:
     label = "upgrade"
     fleet.catena("chain", "create", label)
     bad = str(wheel(fleet.folder, "0.1.77"))
@@ -314,7 +314,7 @@ def test_chain_continues_without_its_master_with_resume_local(fleet: Fleet) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_reboot_that_never_happens_fails_within_its_deadline(fleet: Fleet) -> None:
+def test_reboot_that_never_happens_fails_at_its_deadline(fleet: Fleet) -> None:
     with_reboot(fleet, "never", "stuck,web1")
     fleet.catena("chain", "schedule", "never")
     path = resume_file(fleet, "stuck")

@@ -47,7 +47,7 @@ def shown(fleet: Fleet, label: str) -> dict[str, Any]:
     return found
 
 
-def test_a_chain_with_a_reboot_runs_each_action_once_on_every_minion(fleet: Fleet) -> None:
+def test_chain_with_a_reboot_runs_each_action_once_on_every_minion(fleet: Fleet) -> None:
     run = script(fleet, "first", note(fleet, "once", "first"))
     fleet.catena("chain", "create", "night")
     fleet.catena("chain", "add", "night", "-t", "*", "--script", run)
@@ -70,7 +70,7 @@ def test_a_chain_with_a_reboot_runs_each_action_once_on_every_minion(fleet: Flee
     assert "Traceback" not in done.stdout
 
 
-def test_a_failure_stops_its_minion_only_and_can_be_retried(fleet: Fleet) -> None:
+def test_failed_action_stops_only_its_minion_and_can_be_retried(fleet: Fleet) -> None:
     gate = fleet.folder / "gate"
     fleet.catena("chain", "create", "gated")
     fleet.catena("chain", "add", "gated", "-t", "web*", "--cmd", note(fleet, "gated", "before"))
@@ -94,7 +94,7 @@ def test_a_failure_stops_its_minion_only_and_can_be_retried(fleet: Fleet) -> Non
     )
 
 
-def test_a_preview_says_what_would_change_and_changes_nothing(fleet: Fleet) -> None:
+def test_preview_reports_changes_and_makes_none(fleet: Fleet) -> None:
     fleet.catena("chain", "create", "careful")
     fleet.catena("chain", "add", "careful", "-t", "web1", "--cmd", note(fleet, "careful", "ran"))
     fleet.catena("chain", "add", "careful", "-t", "web1", "--reboot")
@@ -123,7 +123,7 @@ def test_state_that_says_test_false_changes_nothing_in_test_mode(fleet: Fleet) -
     fleet.catena("chain", "delete", "lifted")
 
 
-def test_a_chain_waits_for_approval_and_can_be_cancelled(fleet: Fleet) -> None:
+def test_chain_waits_for_approval_and_can_be_cancelled(fleet: Fleet) -> None:
     fleet.catena("chain", "create", "asked")
     fleet.catena("chain", "add", "asked", "-t", "web1", "--cmd", note(fleet, "asked", "ran"))
     fleet.catena("chain", "schedule", "asked", "--approve-required")
@@ -133,7 +133,7 @@ def test_a_chain_waits_for_approval_and_can_be_cancelled(fleet: Fleet) -> None:
     assert not witness(fleet, "asked")
 
 
-def test_a_chain_comes_from_a_file_and_entries_can_be_edited(fleet: Fleet) -> None:
+def test_chain_is_created_from_a_file_and_its_entries_can_be_edited(fleet: Fleet) -> None:
     write_tree(fleet.folder / "files", {
         "chain.yaml": "label: written\ntarget: web1\nactions:\n- cmd: 'false'\n- script: s.sh\n"
                       "- apply: base\n  target: {grain: 'id:db1'}\n",
@@ -161,7 +161,7 @@ def test_a_chain_comes_from_a_file_and_entries_can_be_edited(fleet: Fleet) -> No
         (["schedule", "x", "--at", "tomorrow"], "is not a time"),
     ],
 )
-def test_a_wrong_request_is_refused_with_what_is_wrong(
+def test_invalid_chain_request_is_refused_with_the_reason(
     fleet: Fleet, words: list[str], text: str
 ) -> None:
     done = fleet.catena("chain", *words, check=False)

@@ -100,7 +100,7 @@ def test_absent_minion_is_reported_at_once(fleet: Fleet, two_away: Path) -> None
     assert "catena job watch" in done.stderr
 
 
-def test_an_absent_minion_gets_its_job_when_it_connects(fleet: Fleet, two_away: Path) -> None:
+def test_absent_minion_receives_its_job_when_it_connects(fleet: Fleet, two_away: Path) -> None:
     mark = fleet.folder / "woken"
     jid = detached(fleet, "two", "cmd.run", f"echo x >> {mark}")
     assert shown(fleet, jid, "two")["state"] == "queued"
@@ -109,7 +109,7 @@ def test_an_absent_minion_gets_its_job_when_it_connects(fleet: Fleet, two_away: 
     assert mark.read_text() == "x\n"
 
 
-def test_an_absent_minion_does_not_get_a_job_that_expired(fleet: Fleet, two_away: Path) -> None:
+def test_absent_minion_does_not_receive_an_expired_job(fleet: Fleet, two_away: Path) -> None:
     mark = fleet.folder / "late"
     jid = detached(fleet, "two", "cmd.run", f"touch {mark}", "--expire", "1")
     reaches(fleet, jid, "two", "expired")
@@ -119,7 +119,7 @@ def test_an_absent_minion_does_not_get_a_job_that_expired(fleet: Fleet, two_away
     assert not mark.exists()
 
 
-def test_a_return_made_without_a_master_is_stored_once(fleet: Fleet) -> None:
+def test_return_produced_without_a_master_is_stored_once(fleet: Fleet) -> None:
     gate, count = fleet.folder / "gate", fleet.folder / "count"
     command = f"echo x >> {count}; while [ ! -e {gate} ]; do sleep 0.05; done; echo came"
     jid = detached(fleet, "one", "cmd.run", command)
@@ -177,7 +177,7 @@ def test_state_runs_of_one_minion_are_queued_visibly(fleet: Fleet) -> None:
     reaches(fleet, others[1], "one", "done")
 
 
-def test_ctrl_c_detaches_and_says_how_to_look_again(fleet: Fleet) -> None:
+def test_ctrl_c_detaches_and_prints_how_to_follow_the_job(fleet: Fleet) -> None:
     gate, begun = fleet.folder / "gate4", fleet.folder / "begun4"
     command = f"touch {begun}; while [ ! -e {gate} ]; do sleep 0.05; done; echo came"
     words = ["-m", "catena", "-c", str(fleet.config), "run", "one", "cmd.run", command]
@@ -194,7 +194,7 @@ def test_ctrl_c_detaches_and_says_how_to_look_again(fleet: Fleet) -> None:
     assert json.loads(again.stdout) == {"one": "came"}
 
 
-def test_timeout_ends_the_watching_and_not_the_job(fleet: Fleet) -> None:
+def test_timeout_ends_the_wait_and_not_the_job(fleet: Fleet) -> None:
     gate = fleet.folder / "gate5"
     command = f"while [ ! -e {gate} ]; do sleep 0.05; done; echo came"
     done = fleet.catena("run", "one", "cmd.run", command, "--timeout", "0.5", check=False)
@@ -204,7 +204,7 @@ def test_timeout_ends_the_watching_and_not_the_job(fleet: Fleet) -> None:
     assert reaches(fleet, jid, "one", "done")["ret"]["value"] == "came"
 
 
-def test_a_deadline_ends_the_whole_process_tree(fleet: Fleet) -> None:
+def test_deadline_ends_the_whole_process_tree(fleet: Fleet) -> None:
     pids = fleet.folder / "pids"
     command = f"sleep 60 & echo $! >> {pids}; echo $$ >> {pids}; sleep 60"
     begun = time.monotonic()
@@ -248,7 +248,7 @@ def test_large_return_arrives_completely_and_an_oversized_one_is_truncated(fleet
         ("printf 'a\\033[31mb'", "a\x1b[31mb"),
     ],
 )
-def test_any_output_arrives_and_none_drives_the_terminal(
+def test_any_output_arrives_and_control_characters_are_escaped(
     fleet: Fleet, command: str, value: str
 ) -> None:
     done = fleet.catena("run", "one", "cmd.run", command, "--out", "json")

@@ -33,7 +33,7 @@ def test_doctor_finds_no_problem_on_a_healthy_master(fleet: Fleet) -> None:
     assert "fault" not in {finding["level"] for finding in found.values()}
 
 
-def test_a_store_is_backed_up_while_jobs_run_and_restored_after_its_loss(fleet: Fleet) -> None:
+def test_store_is_backed_up_while_jobs_run_and_restored_after_its_loss(fleet: Fleet) -> None:
     fleet.catena("run", "web1", "test.ping")
     copy = fleet.catena("store", "backup").stdout.strip()
     refused = fleet.catena("store", "restore", copy, check=False)

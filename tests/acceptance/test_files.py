@@ -63,14 +63,14 @@ def value(fleet: Fleet, minion: str, *words: str) -> Any:
     return json.loads(done.stdout)[minion]
 
 
-def test_an_edit_is_seen_by_the_very_next_job(fleet: Fleet) -> None:
+def test_edited_file_is_used_by_the_next_job(fleet: Fleet) -> None:
     for number in range(4):
         (fleet.folder / "states/noted.txt").write_text(f"{number}\n")
         fleet.catena("run", "web1", "state.apply", "noted", "--out", "quiet")
         assert (fleet.home("web1") / "noted").read_text() == f"{number}\n"
 
 
-def test_cp_brings_files_lists_them_and_knows_environments(fleet: Fleet) -> None:
+def test_cp_fetches_and_lists_files_of_each_environment(fleet: Fleet) -> None:
     out = fleet.folder / "out"
     out.mkdir()
     assert value(fleet, "web1", "cp.get_file", "salt://tree/a.txt", f"{out}/a") == f"{out}/a"
@@ -94,7 +94,7 @@ def test_cp_brings_files_lists_them_and_knows_environments(fleet: Fleet) -> None
     assert value(fleet, "web1", "cp.envs") == ["base", "dev"]
 
 
-def test_many_small_files_and_a_large_one_come_quickly(fleet: Fleet) -> None:
+def test_many_small_files_and_a_large_one_are_fetched_quickly(fleet: Fleet) -> None:
     for number in range(SMALL_FILES):
         path = fleet.folder / f"states/many/{number % 20}/{number}"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def test_many_small_files_and_a_large_one_come_quickly(fleet: Fleet) -> None:
     assert digest == hashlib.sha256(data).digest()
 
 
-def test_pillar_is_targeted_includes_and_merges(fleet: Fleet) -> None:
+def test_pillar_is_targeted_included_and_merged(fleet: Fleet) -> None:
     web, db = (value(fleet, name, "pillar.items", "unmask=True") for name in ("web1", "db2"))
     assert web["site"] == {"a": 1, "b": 2, "list": [2]}
     assert web["name"] == "web1"
@@ -124,7 +124,7 @@ def test_pillar_is_targeted_includes_and_merges(fleet: Fleet) -> None:
     ("minion", "texts"),
     [("broken3", ["broken.sls", ":2", "nowhere"]), ("endless4", ["endless", "2 s"])],
 )
-def test_a_pillar_that_fails_stops_a_chain_before_its_first_action(
+def test_broken_pillar_stops_a_chain_before_its_first_action(
     fleet: Fleet, minion: str, texts: list[str]
 ) -> None:
     witness = fleet.folder / f"witness-{minion}"

@@ -9,7 +9,7 @@ import pytest
 from fleet import Fleet
 
 
-def test_out_file_takes_the_output_and_can_be_appended_to(fleet: Fleet, tmp_path: Path) -> None:
+def test_output_is_written_or_appended_to_out_file(fleet: Fleet, tmp_path: Path) -> None:
     file = tmp_path / "answers.json"
     done = fleet.catena("run", "*", "test.ping", "--out", "json", "--out-file", str(file))
     assert done.stdout == ""
@@ -19,7 +19,7 @@ def test_out_file_takes_the_output_and_can_be_appended_to(fleet: Fleet, tmp_path
     assert file.read_text() == f"{first}web1:\n    True\n"
 
 
-def test_static_prints_sorted_at_the_end_and_summary_counts(fleet: Fleet) -> None:
+def test_static_prints_sorted_returns_at_the_end_and_summary_counts_them(fleet: Fleet) -> None:
     done = fleet.catena("run", "*", "test.ping", "--static", "--summary", "--out", "txt")
     assert done.stdout.splitlines() == ["db1: true", "web1: true", "web2: true"]
     assert "# of minions targeted: 3" in done.stderr

@@ -92,7 +92,7 @@ def answers(fleet: Fleet, name: str) -> bool:
     return fleet.catena("run", name, "test.ping", check=False).returncode == 0
 
 
-def test_a_pending_key_shows_fingerprint_address_and_age(master: Fleet, new_host: Host) -> None:
+def test_pending_key_shows_fingerprint_address_and_age(master: Fleet, new_host: Host) -> None:
     new_host("one").start().says("pending")
     finger = master.catena("key", "finger", "one").stdout.split()[-1]
     (line,) = master.catena("key", "list", "on*").stdout.splitlines()[1:]
@@ -122,7 +122,7 @@ def test_keys_are_accepted_by_id_by_glob_and_all(master: Fleet, new_host: Host) 
         (["delete", "one", "--all"], "give an id or a glob, or --all"),
     ],
 )
-def test_a_key_that_is_not_there_is_an_error(
+def test_unknown_key_is_an_error(
     master: Fleet, new_host: Host, words: list[str], text: str
 ) -> None:
     new_host("one").start().says("pending")
@@ -137,14 +137,14 @@ def test_first_use_of_a_masters_key_is_logged(master: Fleet, new_host: Host) -> 
     assert finger in new_host("one").start().says("trusted on first use")
 
 
-def test_a_master_with_the_named_fingerprint_is_trusted(master: Fleet, new_host: Host) -> None:
+def test_master_with_the_named_fingerprint_is_trusted(master: Fleet, new_host: Host) -> None:
     finger = master.catena("key", "finger").stdout.split()[1]
     written = ":".join(finger[i : i + 2] for i in range(0, 64, 2)).upper()
     host = new_host("one", master_finger=written).start()
     assert "master" in host.says("trusted by its fingerprint")
 
 
-def test_a_master_with_another_fingerprint_learns_nothing(master: Fleet, new_host: Host) -> None:
+def test_master_with_another_fingerprint_receives_nothing(master: Fleet, new_host: Host) -> None:
     line = new_host("one", master_finger="ab" * 32).start().says("the master is not trusted")
     assert "master_finger is " + "ab" * 32 in line
     assert "one" not in keys(master)
@@ -171,7 +171,7 @@ def test_minion_without_an_accepted_key_is_disconnected_at_once(
     one.says("rejected" if action == "reject" else "pending")
 
 
-def test_a_rejected_key_can_be_accepted_by_its_id(master: Fleet, new_host: Host) -> None:
+def test_rejected_key_can_be_accepted_by_its_id(master: Fleet, new_host: Host) -> None:
     one = new_host("one").start()
     one.says("pending")
     master.catena("key", "reject", "one")
@@ -181,7 +181,7 @@ def test_a_rejected_key_can_be_accepted_by_its_id(master: Fleet, new_host: Host)
     one.says("connected to the master")
 
 
-def test_a_key_is_replaced_inside_its_channel(master: Fleet, member: Host) -> None:
+def test_key_is_rotated_inside_its_channel(master: Fleet, member: Host) -> None:
     one = member("one")
     before = keys(master)["one"]["fingerprint"]
     master.catena("key", "rotate", "one")
@@ -206,7 +206,9 @@ def _row(fleet: Fleet, *words: str) -> Any:
     return {row["id"]: row for row in rows}
 
 
-def test_a_copied_minion_is_refused_and_shown(master: Fleet, member: Host, new_host: Host) -> None:
+def test_copied_minion_is_refused_and_reported(
+    master: Fleet, member: Host, new_host: Host
+) -> None:
     member("one")
     copy = new_host("copy", id="one", machine_id=master.machine_id("one"))
     _clone(master, "copy", "one")
@@ -217,7 +219,7 @@ def test_a_copied_minion_is_refused_and_shown(master: Fleet, member: Host, new_h
         assert "with the same key; this one came from 127.0.0.1: a clone?" in shown.stdout
 
 
-def test_a_second_host_of_one_machine_id_is_refused_and_shown(
+def test_second_host_with_one_machine_id_is_refused_and_reported(
     master: Fleet, member: Host, new_host: Host
 ) -> None:
     member("one")
@@ -253,7 +255,7 @@ def test_all_keys_are_accepted_only_with_auto_accept_and_a_warning() -> None:
         shutil.rmtree(fleet.folder, ignore_errors=True)
 
 
-def test_a_wrong_fingerprint_setting_is_found_by_config_check(tmp_path: Path) -> None:
+def test_config_check_reports_an_invalid_fingerprint(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}}, None, {"master_finger": "abc"})
     done = fleet.catena(
         "-c", str(fleet.home("one") / "etc/catena"), "config", "check", check=False
@@ -262,13 +264,13 @@ def test_a_wrong_fingerprint_setting_is_found_by_config_check(tmp_path: Path) ->
     assert "master_finger" in done.stderr
 
 
-def test_first_job_after_accept_reaches_a_minion_that_waits(master: Fleet, new_host: Host) -> None:
+def test_first_job_after_accept_reaches_a_waiting_minion(master: Fleet, new_host: Host) -> None:
     new_host("fresh").start().says("key accept fresh")
     assert master.catena("key", "accept", "fresh").stdout == "fresh\n"
     assert "True" in master.catena("run", "fresh", "test.ping").stdout
 
 
-def test_accept_right_after_delete_takes_the_key_that_asks_again(
+def test_accept_right_after_delete_accepts_the_key_that_enrols_again(
     master: Fleet, member: Host
 ) -> None:
     member("anew")

@@ -48,7 +48,7 @@ def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
 
 
 @pytest.mark.timeout(300)
-def test_every_action_runs_once_though_hosts_reboot_agents_change_and_the_master_dies(
+def test_every_action_runs_once_across_reboots_upgrades_and_master_crashes(
     fleet: Fleet,
 ) -> None:
     wheel = newer_wheel(fleet.folder)

@@ -40,9 +40,7 @@ def fleet(versions: Mapping[str, str], old: Path) -> Iterator[Fleet]:
     yield from running(make_fleet({"web1": {"role": "web"}, "web2": {"role": "web"}}, pythons))
 
 
-def test_daemons_are_of_the_versions_that_they_should_be(
-    fleet: Fleet, versions: Mapping[str, str]
-) -> None:
+def test_daemons_run_the_intended_versions(fleet: Fleet, versions: Mapping[str, str]) -> None:
     assert f"catena, version {versions['master']}" in fleet.catena("--version").stdout
     rows = json.loads(fleet.catena("minion", "list", "--out", "json").stdout)
     found = {row["id"]: row["version"] for row in rows}

@@ -73,13 +73,13 @@ def test_packages_are_installed_upgraded_and_removed(fleet: Fleet, root: Root) -
     assert (code, versions(root)) == (0, {"alpha": "", "beta": ""}), out
 
 
-def test_missing_package_fails_with_the_managers_message(fleet: Fleet) -> None:
+def test_missing_package_fails_with_the_message_of_the_package_manager(fleet: Fleet) -> None:
     code, out = chain(fleet, "no", "--install", "no-such-package")
     assert code == 1
     assert "no-such-package" in out and "Failed" in out
 
 
-def test_the_package_of_the_agent_ends_a_chunk(fleet: Fleet) -> None:
+def test_package_of_the_agent_ends_a_chunk(fleet: Fleet) -> None:
     fleet.catena("chain", "create", "agent")
     for action in (["--install", "catena-minion"], ["--cmd", "true"]):
         fleet.catena("chain", "add", "agent", "-t", "deb1", *action)

@@ -137,7 +137,7 @@ MEANT_MASTER = {
 }  # fmt: skip
 
 
-def test_daemons_deny_their_files_to_others_and_jobs_do_not(fleet: Fleet) -> None:
+def test_files_of_daemons_are_private_and_those_of_jobs_are_not(fleet: Fleet) -> None:
     exercise(fleet)
     assert open_to_others(fleet.folder / "master") == MEANT_MASTER
     home = fleet.home("web1")
@@ -157,26 +157,26 @@ MEANT_MINION = {
 }  # fmt: skip
 
 
-def test_a_user_of_cli_users_runs_commands_in_a_folder_that_it_may_not_read(fleet: Fleet) -> None:
+def test_member_of_cli_users_runs_commands_in_an_unreadable_folder(fleet: Fleet) -> None:
     done = ask_as(fleet, "run", "web1", "test.ping")
     assert (done.returncode, done.stderr) == (0, "")
     assert "True" in done.stdout
     assert ask_as(fleet, "minion", "list").returncode == 0
 
 
-def test_a_refusal_names_the_group_that_is_missing(fleet: Fleet) -> None:
+def test_refusal_names_the_missing_group(fleet: Fleet) -> None:
     done = ask_as(fleet, "minion", "list", member=False)
     assert done.returncode != 0
     assert f"usermod -aG {GROUP} {USER}" in done.stderr
     assert "cli_users" in done.stderr
 
 
-def test_doctor_says_that_the_users_of_the_command_are_set_up(fleet: Fleet) -> None:
+def test_doctor_confirms_the_setup_of_cli_users(fleet: Fleet) -> None:
     shown = fleet.catena("doctor", "master").stdout
     assert f"{USER}: members of the group {GROUP}" in shown
 
 
-def test_a_master_without_the_group_says_so_and_starts(fleet: Fleet) -> None:
+def test_master_without_the_cli_users_group_warns_and_starts(fleet: Fleet) -> None:
     fleet.stop_master()
     text = (fleet.config / "master").read_text()
     (fleet.config / "master").write_text(text.replace(GROUP, "nogroupofthatname"))

@@ -73,7 +73,7 @@ def status(fleet: Fleet) -> dict[str, Any]:
     return found
 
 
-def test_every_kind_of_reaction_happens_and_broken_files_stop_no_other(fleet: Fleet) -> None:
+def test_every_kind_of_reaction_runs_beside_broken_files(fleet: Fleet) -> None:
     # A key that waits, for the reaction of the kind wheel.
     fleet.add("stranger", {})
     fleet.start_minions(["stranger"])
@@ -105,7 +105,7 @@ def test_every_kind_of_reaction_happens_and_broken_files_stop_no_other(fleet: Fl
     fleet.minions.pop("stranger")
 
 
-def test_the_order_of_a_minion_is_kept_and_nothing_is_lost_with_a_killed_master(
+def test_reactions_keep_the_order_of_events_across_a_kill_of_the_master(
     fleet: Fleet,
 ) -> None:
     (fleet.folder / "witness").unlink(missing_ok=True)

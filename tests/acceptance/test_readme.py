@@ -81,7 +81,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
             yield Machine(booted)
 
 
-def test_readme_installs_a_master_and_a_minion_that_work(machine: Machine) -> None:
+def test_readme_commands_install_a_working_master_and_minion(machine: Machine) -> None:
     readme = ROOT / "README.md"
     for line in block(readme, "On the master (Python"):
         machine.types(line)
@@ -105,7 +105,7 @@ def test_readme_installs_a_master_and_a_minion_that_work(machine: Machine) -> No
         assert int(mode, 8) & 0o077 == 0
 
 
-def test_howto_enrols_refuses_and_forgets_as_printed(machine: Machine) -> None:
+def test_commands_of_the_enrolment_howto_work_as_printed(machine: Machine) -> None:
     page = ROOT / "docs/howto/enrol-minions.md"
     assert "token" not in machine.types(block(page, "## Accept by a token")[0]).split("\n")[0]
     for line in block(page, "## Refuse, forget"):

@@ -32,13 +32,11 @@ def answers(fleet: Fleet, *words: str, code: int = 0) -> Any:
         (["-C", "G@role:web and not web2"], {"web1"}),
     ],
 )
-def test_targets_mean_what_they_mean_in_salt(
-    fleet: Fleet, words: list[str], expected: set[str]
-) -> None:
+def test_targets_match_as_in_salt(fleet: Fleet, words: list[str], expected: set[str]) -> None:
     assert set(answers(fleet, *words, "test.ping")) == expected
 
 
-def test_arguments_arrive_as_typed(fleet: Fleet) -> None:
+def test_arguments_reach_the_function_as_typed(fleet: Fleet) -> None:
     found = answers(fleet, "web1", "test.arg", "007", "word", "a=[1, x]")["web1"]
     assert found["args"] == [7, "word"]
     assert found["kwargs"]["a"] == [1, "x"]
@@ -75,7 +73,7 @@ def test_job_id_as_an_argument_stays_text(fleet: Fleet, tmp_path: Path) -> None:
         (["web1"], 2, "FUNCTION"),
     ],
 )
-def test_a_wrong_request_is_refused_with_the_right_exit_code(
+def test_invalid_request_is_refused_with_its_exit_code(
     fleet: Fleet, words: list[str], code: int, text: str
 ) -> None:
     done = fleet.catena("run", *words, check=False)
@@ -84,13 +82,13 @@ def test_a_wrong_request_is_refused_with_the_right_exit_code(
     assert "Traceback" not in done.stderr
 
 
-def test_an_unknown_function_names_the_nearest(fleet: Fleet) -> None:
+def test_unknown_function_is_refused_with_the_nearest(fleet: Fleet) -> None:
     found = answers(fleet, "web1", "tset.ping", code=1)["web1"]
     assert "'tset.ping' is not available" in found
     assert "test.ping" in found
 
 
-def test_a_wrong_argument_names_the_nearest(fleet: Fleet) -> None:
+def test_unknown_argument_is_refused_with_the_nearest(fleet: Fleet) -> None:
     found = answers(fleet, "web1", "cmd.run", "true", "cwdd=/", code=1)["web1"]
     assert "cwdd" in found
     assert "cwd" in found
@@ -106,20 +104,20 @@ def test_states_are_applied_with_pillar_and_grains(fleet: Fleet) -> None:
     assert all(not state["changes"] for run in again.values() for state in run.values())
 
 
-def test_a_broken_sls_names_file_and_line(fleet: Fleet) -> None:
+def test_error_of_a_broken_sls_names_file_and_line(fleet: Fleet) -> None:
     (error,) = answers(fleet, "web1", "state.apply", "broken", code=1)["web1"]
     assert "broken.sls" in error
     assert "nowhere" in error
     assert "3" in error
 
 
-def test_a_failed_state_is_exit_1_and_is_shown(fleet: Fleet) -> None:
+def test_failed_state_is_shown_with_exit_code_1(fleet: Fleet) -> None:
     done = fleet.catena("run", "web1", "state.apply", "failing", check=False)
     assert done.returncode == 1
     assert "Failed:    1" in done.stdout
 
 
-def test_a_detached_job_can_be_looked_at_later(fleet: Fleet) -> None:
+def test_detached_job_can_be_shown_later(fleet: Fleet) -> None:
     done = fleet.catena("run", "web1", "cmd.run", "echo later", "--async")
     jid = done.stdout.split()[-1]
     watched = fleet.catena("job", "watch", jid, "--out", "json")
@@ -130,7 +128,7 @@ def test_a_detached_job_can_be_looked_at_later(fleet: Fleet) -> None:
     assert "later" in json.dumps(shown)
 
 
-def test_a_job_can_be_cancelled_with_its_process_tree(fleet: Fleet) -> None:
+def test_job_can_be_cancelled_with_its_process_tree(fleet: Fleet) -> None:
     mark = fleet.folder / "cancelled"
     command = f"touch {mark}.begun; sleep 60; touch {mark}.ended"
     jid = fleet.catena("run", "web1", "cmd.run", command, "--async").stdout.split()[-1]
@@ -144,7 +142,7 @@ def test_a_job_can_be_cancelled_with_its_process_tree(fleet: Fleet) -> None:
     assert not (fleet.folder / "cancelled.ended").exists()
 
 
-def test_events_are_seen_and_sent(fleet: Fleet) -> None:
+def test_events_are_watched_and_sent(fleet: Fleet) -> None:
     fleet.catena("event", "send", "my/tag", "a=1")
     done = fleet.catena("event", "watch", "my/*", "--after", "0", "--count", "1", "--jsonl")
     item = json.loads(done.stdout)
@@ -176,7 +174,7 @@ def test_call_on_a_host_uses_the_masters_pillar_and_files(fleet: Fleet) -> None:
     assert "base.sls" in json.loads(done.stdout)["local"]
 
 
-def test_runners_answer(fleet: Fleet) -> None:
+def test_runners_return_their_results(fleet: Fleet) -> None:
     found = json.loads(fleet.catena("runner", "manage.status", "--out", "json").stdout)
     assert set(found["up"]) == ALL
     done = fleet.catena("runner", "mange.status", check=False)

@@ -68,7 +68,7 @@ def local(fleet: Fleet, *words: str, seed: str = "0") -> Any:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_job_of_the_master_a_local_call_and_another_hash_seed_agree(
+def test_job_local_call_and_another_hash_seed_give_the_same_result(
     rich: Fleet, question: str
 ) -> None:
     words = QUESTIONS[question]
@@ -80,7 +80,7 @@ def test_a_job_of_the_master_a_local_call_and_another_hash_seed_agree(
     assert comparable(local(rich, *words, seed="4242")) == wanted
 
 
-def test_the_tree_shows_what_it_is_meant_to_show(rich: Fleet) -> None:
+def test_compared_tree_contains_every_kind_of_result(rich: Fleet) -> None:
     rows = local(rich, "state.apply", "test=True")
     by_id = {row["__id__"]: row for row in rows.values()}
     assert {row["result"] for row in rows.values()} == {True, False, None}

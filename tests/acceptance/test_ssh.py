@@ -117,7 +117,7 @@ def trusted(catena: Cli) -> Cli:
     return catena
 
 
-def test_a_host_is_trusted_by_its_fingerprint_and_forgotten(catena: Cli) -> None:
+def test_host_is_trusted_by_its_fingerprint_and_removed(catena: Cli) -> None:
     refused = catena("ssh", "plain", "-r", "echo never")
     assert refused.returncode == 3
     assert refused.stdout == ""
@@ -142,7 +142,7 @@ def test_a_host_is_trusted_by_its_fingerprint_and_forgotten(catena: Cli) -> None
     assert catena("ssh-key", "forget", "plain").returncode == 2
 
 
-def test_a_command_runs_on_every_host_of_a_glob(catena: Cli) -> None:
+def test_command_runs_on_every_host_of_a_glob(catena: Cli) -> None:
     done = trusted(catena).installed(
         "ssh", "*", "-r", "echo $((40 + 2)); echo e >&2", "--out", "json"
     )
@@ -152,7 +152,7 @@ def test_a_command_runs_on_every_host_of_a_glob(catena: Cli) -> None:
     assert done.stderr == ""
 
 
-def test_a_function_answers_as_catena_run_does(catena: Cli) -> None:
+def test_function_returns_the_same_as_catena_run(catena: Cli) -> None:
     trusted(catena)
     done = catena("ssh", "*", "test.ping", "--out", "json")
     assert (done.returncode, json.loads(done.stdout)) == (0, {"noisy": True, "plain": True})
@@ -179,7 +179,7 @@ def test_ping_reinstalls_a_missing_program(catena: Cli) -> None:
     assert list(bundles.iterdir())
 
 
-def test_exit_codes(catena: Cli) -> None:
+def test_exit_codes_distinguish_success_failure_usage_and_unreachable_hosts(catena: Cli) -> None:
     trusted(catena)
     assert catena("ssh", "plain", "-r", "true").returncode == 0
     assert catena("ssh", "plain", "-r", "exit 9").returncode == 1
@@ -193,7 +193,7 @@ def test_exit_codes(catena: Cli) -> None:
     assert "refused" in away.stderr
 
 
-def test_outputs_are_those_of_catena_run(catena: Cli) -> None:
+def test_outputs_of_catena_ssh_equal_those_of_catena_run(catena: Cli) -> None:
     trusted(catena)
     texts = {
         "nested": "plain:\n    hi\n",
@@ -297,7 +297,7 @@ def test_unreachable_host_does_not_block_the_others(catena: Cli) -> None:
     assert done.stderr.startswith("away: connect: ")
 
 
-def test_a_host_that_is_in_no_roster_is_reached(catena: Cli) -> None:
+def test_host_without_a_roster_entry_is_reached(catena: Cli) -> None:
     where = f"{USER}@127.0.0.1:{catena.server.ports['plain']}"
     done = trusted(catena)("ssh", where, "-r", "echo yes", "--out", "json")
     assert json.loads(done.stdout)["127.0.0.1"]["stdout"] == "yes\n"
@@ -320,12 +320,12 @@ def test_injected_command_line_text_is_not_executed(catena: Cli, text: str) -> N
     assert not (catena.server.home / "X").exists()
 
 
-def test_arguments_of_r_are_the_only_shell_text(catena: Cli) -> None:
+def test_only_arguments_of_raw_commands_are_shell_text(catena: Cli) -> None:
     done = trusted(catena)("ssh", "plain", "-r", "printf '%s|' \"a b\" '$HOME'", "--out", "json")
     assert json.loads(done.stdout)["plain"]["stdout"] == "a b|$HOME|"
 
 
-def test_no_configuration_of_ssh_makes_a_host_trusted(catena: Cli) -> None:
+def test_ssh_configuration_cannot_make_a_host_trusted(catena: Cli) -> None:
     config = catena.server.home / ".ssh" / "config"
     config.write_text("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n")
     config.chmod(0o600)

@@ -33,7 +33,7 @@ def fleet() -> Iterator[Lab]:
         yield found
 
 
-def test_a_chain_goes_over_reboots_beside_a_minion_and_sees_what_it_made(fleet: Lab) -> None:
+def test_chain_over_ssh_continues_after_reboots_beside_a_minion(fleet: Lab) -> None:
     (fleet.folder / "states/seen.sls").write_text(SEEN.format(folder=fleet.folder))
     both = "one,web1"
     # Whoever had to reboot it is gone: it is asked again.
@@ -65,7 +65,7 @@ def test_a_chain_goes_over_reboots_beside_a_minion_and_sees_what_it_made(fleet: 
     assert "Traceback" not in (fleet.folder / "master.log").read_text()
 
 
-def test_a_master_and_visits_that_die_everywhere_lose_and_repeat_nothing(fleet: Lab) -> None:
+def test_killed_masters_and_visits_lose_and_repeat_no_action(fleet: Lab) -> None:
     fleet.stop_master()
     fleet.points = PLACES
     fleet.start_master()
@@ -87,7 +87,7 @@ def test_a_master_and_visits_that_die_everywhere_lose_and_repeat_nothing(fleet: 
     assert (fleet.host("two") / "boot_id").read_text() == "two-boot++\n"
 
 
-def test_a_lost_connection_leaves_what_runs_alone_and_the_chain_waits(fleet: Lab) -> None:
+def test_lost_connection_does_not_stop_the_action_and_the_chain_waits(fleet: Lab) -> None:
     go = fleet.folder / "go"
     slow = f"touch {fleet.folder}/began; while ! test -e {go}; do sleep 0.1; done"
     fleet.chain(
@@ -151,7 +151,7 @@ def test_unknown_chain_fails_the_new_one_and_the_error_names_the_clearing_comman
     assert fleet.marks("odd") == Counter(["ran"])
 
 
-def test_a_host_that_boots_slowly_and_comes_back_with_another_key_is_waited_for(
+def test_chain_waits_for_a_slow_boot_and_a_changed_host_key(
     fleet: Lab,
 ) -> None:
     home = fleet.host("held")
@@ -175,7 +175,7 @@ def test_a_host_that_boots_slowly_and_comes_back_with_another_key_is_waited_for(
     assert fleet.marks("held") == Counter(["first", "second"])
 
 
-def test_a_chain_is_cancelled_with_what_runs_and_the_next_one_begins(fleet: Lab) -> None:
+def test_cancelled_chain_stops_its_action_and_the_next_chain_begins(fleet: Lab) -> None:
     pid = fleet.folder / "pid"
     fleet.chain("stopped", ("slow", "--cmd", f"echo $$ > {pid}; exec sleep 600"))
     wait_for("the command", lambda: pid.exists() and pid.read_text().strip())

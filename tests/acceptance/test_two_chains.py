@@ -98,7 +98,7 @@ def test_chain_continues_when_another_one_that_waits_for_the_boot_is_cancelled(
 
 
 @pytest.mark.timeout(180)
-def test_a_cancel_while_the_other_chain_resumes_stops_neither_run(fleet: Fleet) -> None:
+def test_cancel_of_a_queued_chain_does_not_stop_the_one_that_resumes(fleet: Fleet) -> None:
     gate = fleet.folder / "resumed-gate"
     fleet.catena("chain", "create", "resumed")
     held = f"until test -e {gate}; do sleep 0.05; done; " + note(fleet, "resumed", "after")
@@ -255,9 +255,7 @@ def fine(fleet: Fleet, label: str) -> None:
 
 
 @pytest.mark.timeout(180)
-def test_a_chain_that_its_host_has_lost_ends_with_that_reason(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+def test_chain_lost_by_its_host_is_reported_with_that_reason(fleet: Fleet, tmp_path: Path) -> None:
     schedule(fleet, "lost")
     waits_for_boot(fleet, "lost")
     number = view(fleet, "lost")["id"]

@@ -9,11 +9,11 @@ from tests.support.broken_cases import BrokenCase, cases, faults, tell
 CASES = cases()
 
 
-def test_there_are_enough_of_them() -> None:
+def test_at_least_120_broken_trees_are_collected() -> None:
     assert len(CASES) >= 120
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_a_broken_tree_is_explained(case: BrokenCase) -> None:
+def test_broken_tree_is_reported_with_place_and_reason(case: BrokenCase) -> None:
     told = tell(case)
     assert list(faults(case, told)) == [], f"{told.out}\n{told.err}"

@@ -22,7 +22,7 @@ def test_every_known_difference_is_of_a_case_and_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_behaves_as_recorded_from_salt(name: str) -> None:
+def test_recorded_case_gives_the_result_of_salt(name: str) -> None:
     known = QUIRKS.get(name, {}).get("differs", [])
     look = f"python -m tests.support.packs show tests/cases/salt {name}"
     assert differences(load(name)) == known, look

@@ -108,7 +108,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-async def test_a_chain_goes_over_a_reboot_and_others_wait_behind_it(
+async def test_chain_continues_after_a_reboot_and_others_wait_behind_it(
     pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
@@ -166,9 +166,7 @@ async def test_ended_job_lets_no_other_job_overtake_the_waiting_chain(
         assert agent.ask("status")["held_chain"] == 8
 
 
-async def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
-    pair: Pair, tmp_path: Path
-) -> None:
+async def test_cancelled_chain_does_not_reboot(pair: Pair, tmp_path: Path) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async with pair() as (master, agent):
@@ -180,7 +178,7 @@ async def test_a_chain_that_is_given_up_before_its_reboot_does_not_reboot(
         assert not lines(reboots)
 
 
-async def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
+async def test_killed_daemon_loses_and_repeats_no_action_of_a_chunk(
     pair: Pair, tmp_path: Path
 ) -> None:
     witness, reboots, gate = (tmp_path / name for name in ("witness", "reboots", "gate"))
@@ -202,7 +200,7 @@ async def test_a_daemon_killed_in_a_chunk_loses_and_repeats_nothing(
         assert lines(witness) == ["7-1"]
 
 
-async def test_a_reboot_waits_for_the_return_but_not_for_ever(pair: Pair, tmp_path: Path) -> None:
+async def test_reboot_waits_for_the_return_for_a_limited_time(pair: Pair, tmp_path: Path) -> None:
     witness, reboots = tmp_path / "witness", tmp_path / "reboots"
 
     async with pair() as (master, agent):

@@ -9,7 +9,7 @@ from tests.support.waiting import until
 JID = "20260101000000000001"
 
 
-async def test_an_agent_answers_a_ping_without_a_process(tmp_path: Path) -> None:
+async def test_agent_answers_a_ping_without_a_job_process(tmp_path: Path) -> None:
     async with a_pair(tmp_path) as (master, agent):
         ret = await master.run(JID, "test.ping")
         assert (ret.value, ret.success, ret.retcode) == (True, True, 0)
@@ -18,7 +18,9 @@ async def test_an_agent_answers_a_ping_without_a_process(tmp_path: Path) -> None
         assert hello.first and hello.open_jobs == () and hello.boot_id == "boot-1"
 
 
-async def test_a_job_runs_in_a_process_and_its_folder_goes_with_the_ack(tmp_path: Path) -> None:
+async def test_job_runs_in_a_process_and_its_folder_is_removed_after_the_ack(
+    tmp_path: Path,
+) -> None:
     async with a_pair(tmp_path) as (master, agent):
         ret = await master.run(JID, "test.echo", "hello")
         assert (ret.value, ret.success) == ("hello", True), ret

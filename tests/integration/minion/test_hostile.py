@@ -38,7 +38,7 @@ def connect(agent: Agent) -> socket.socket:
     ],
     ids=["length", "header", "type", "body", "an order", "cut"],
 )
-async def test_a_bad_frame_harms_only_its_sender(pair: Pair, data: bytes) -> None:
+async def test_malformed_frame_affects_only_its_sender(pair: Pair, data: bytes) -> None:
     async with pair() as (master, agent):
         with connect(agent) as bad:
             bad.sendall(data)
@@ -50,7 +50,7 @@ async def test_a_bad_frame_harms_only_its_sender(pair: Pair, data: bytes) -> Non
         assert agent.ask("status")["connected"] is True
 
 
-async def test_a_local_process_can_not_order_or_return_jobs(pair: Pair) -> None:
+async def test_local_process_cannot_order_or_return_jobs(pair: Pair) -> None:
     async with pair() as (master, agent):
         from catena.core.job import JobReturn, JobSpec
 
@@ -62,7 +62,7 @@ async def test_a_local_process_can_not_order_or_return_jobs(pair: Pair) -> None:
         assert master.told == {} and agent.job_folders() == []
 
 
-async def test_an_event_can_not_name_a_file(pair: Pair) -> None:
+async def test_event_cannot_name_a_file(pair: Pair) -> None:
     async with pair() as (_master, agent):
         with LocalClient(agent.start.run_dir / SOCKET, "job") as client:
             with pytest.raises(UsageError):
@@ -70,7 +70,7 @@ async def test_an_event_can_not_name_a_file(pair: Pair) -> None:
         assert list((agent.cache / "outbox").iterdir()) == []
 
 
-async def test_a_reader_that_does_not_read_does_not_stop_the_daemon(pair: Pair) -> None:
+async def test_client_that_does_not_read_does_not_block_the_daemon(pair: Pair) -> None:
     async with pair() as (master, agent):
         with connect(agent) as lazy:
             request = frame(wire.pack(ClientRequest("status", {})))
@@ -80,7 +80,7 @@ async def test_a_reader_that_does_not_read_does_not_stop_the_daemon(pair: Pair) 
         assert agent.ask("status")["id"] == "m1"
 
 
-async def test_the_template_leaves_when_it_is_idle(pair: Pair, tmp_path: Path) -> None:
+async def test_idle_template_process_ends(pair: Pair, tmp_path: Path) -> None:
     async with pair(template_idle_minutes=0) as (master, agent):
         await master.run(FIRST, "probe.mark", str(tmp_path / "witness"))
         assert agent.process is not None

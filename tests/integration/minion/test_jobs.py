@@ -24,7 +24,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-async def test_a_job_outlives_the_daemon_and_returns_once(pair: Pair, tmp_path: Path) -> None:
+async def test_job_survives_the_daemon_and_returns_once(pair: Pair, tmp_path: Path) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
     async with pair() as (master, agent):
@@ -77,9 +77,7 @@ async def test_unknown_name_is_reported_by_new_and_reused_processes(
             assert value.startswith(f"'{name}' is not available. Did you mean"), value
 
 
-async def test_state_runs_wait_for_each_other_and_say_where_they_stand(
-    pair: Pair, tmp_path: Path
-) -> None:
+async def test_state_runs_are_queued_and_report_their_position(pair: Pair, tmp_path: Path) -> None:
     witness, gates = tmp_path / "witness", [tmp_path / name for name in "abc"]
 
     async with pair() as (master, _agent):
@@ -99,7 +97,7 @@ async def test_state_runs_wait_for_each_other_and_say_where_they_stand(
         assert lines(witness) == ["a", "passes", "b", "c"]
 
 
-async def test_the_line_survives_the_daemon(pair: Pair, tmp_path: Path) -> None:
+async def test_queue_of_state_runs_survives_the_daemon(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
     async with pair() as (master, agent):
@@ -120,7 +118,7 @@ async def test_the_line_survives_the_daemon(pair: Pair, tmp_path: Path) -> None:
         assert lines(witness) == [FIRST, SECOND, THIRD]
 
 
-async def test_a_deadline_ends_the_whole_tree(pair: Pair, tmp_path: Path) -> None:
+async def test_deadline_ends_the_whole_process_tree_of_a_job(pair: Pair, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
 
     async with pair() as (master, _agent):
@@ -132,7 +130,9 @@ async def test_a_deadline_ends_the_whole_tree(pair: Pair, tmp_path: Path) -> Non
         await until(lambda: processes.start_ticks(pid) is None, "the end of the orphan")
 
 
-async def test_a_cancelled_job_is_killed_and_says_so(pair: Pair, tmp_path: Path) -> None:
+async def test_cancelled_job_is_killed_and_returns_as_cancelled(
+    pair: Pair, tmp_path: Path
+) -> None:
     witness = tmp_path / "witness"
 
     async with pair() as (master, _agent):
@@ -153,20 +153,20 @@ async def test_a_cancelled_job_is_killed_and_says_so(pair: Pair, tmp_path: Path)
         assert master.got(JobRejected)[0].jid == THIRD
 
 
-async def test_a_flood_of_output_is_ended(pair: Pair) -> None:
+async def test_job_with_endless_output_is_ended(pair: Pair) -> None:
     async with pair() as (master, _agent):
         ret = await master.run(FIRST, "probe.flood", 3_000_000, output_limit=1000)
         assert not ret.success and "printed more than" in ret.value
 
 
-async def test_what_a_job_warns_of_is_in_the_agents_log(pair: Pair) -> None:
+async def test_warnings_of_a_job_are_in_the_log_of_the_agent(pair: Pair) -> None:
     async with pair() as (master, agent):
         ret = await master.run(FIRST, "probe.murmur", "the disk is old")
         assert ret.success
         await until(lambda: f"warning job {FIRST}: the disk is old" in agent.log, "the line")
 
 
-async def test_a_killed_worker_is_an_interrupted_job(pair: Pair) -> None:
+async def test_job_of_a_killed_process_returns_as_interrupted(pair: Pair) -> None:
     async with pair() as (master, _agent):
         ret = await master.run(FIRST, "probe.vanish")
         assert not ret.success and ret.value.startswith("interrupted")
@@ -175,7 +175,7 @@ async def test_a_killed_worker_is_an_interrupted_job(pair: Pair) -> None:
         assert (await master.run(THIRD, "probe.mark", os.devnull)).success
 
 
-async def test_a_large_return_comes_in_pieces(pair: Pair) -> None:
+async def test_large_return_is_sent_in_parts(pair: Pair) -> None:
     async with pair() as (master, _agent):
         ret = await master.run(FIRST, "probe.big", 2_000_000)
         assert ret.value == "ä" * 2_000_000
@@ -199,7 +199,7 @@ async def test_returns_wait_for_a_master_that_is_away(pair: Pair, tmp_path: Path
         assert master.told == {FIRST: 1}
 
 
-async def test_an_expired_order_is_refused(pair: Pair, tmp_path: Path) -> None:
+async def test_expired_order_is_refused(pair: Pair, tmp_path: Path) -> None:
     async with pair() as (master, _agent):
         master.order(FIRST, "probe.mark", str(tmp_path / "witness"), not_after=1.0)
         await until(lambda: master.got(JobRejected), "the refusal")
@@ -219,7 +219,7 @@ async def test_sigterm_leaves_jobs_running(pair: Pair, tmp_path: Path) -> None:
         await until(lambda: FIRST in master.returns, "the return")
 
 
-async def test_a_damaged_job_folder_does_not_stop_the_start(pair: Pair, tmp_path: Path) -> None:
+async def test_damaged_job_folder_does_not_stop_the_start(pair: Pair, tmp_path: Path) -> None:
     async with pair() as (master, agent):
         agent.kill()
         folder = agent.cache / "jobs" / FIRST
@@ -235,7 +235,7 @@ async def ping(master: MasterDouble, jid: str, hellos: int) -> Any:
     return (await master.run(jid, "test.ping")).value
 
 
-async def test_one_order_sent_twice_at_once_runs_once(pair: Pair, tmp_path: Path) -> None:
+async def test_order_sent_twice_at_once_runs_once(pair: Pair, tmp_path: Path) -> None:
     witness = tmp_path / "witness"
 
     async with pair() as (master, _agent):
@@ -264,7 +264,7 @@ async def test_chain_continues_when_a_power_failure_tore_its_last_record(
         assert not (tmp_path / "witness").exists()
 
 
-async def test_a_template_that_dies_takes_no_job_with_it(pair: Pair, tmp_path: Path) -> None:
+async def test_killed_template_process_ends_no_job(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
     async with pair() as (master, agent):
@@ -301,9 +301,7 @@ async def test_return_is_reported_once_it_can_be_stored(pair: Pair, tmp_path: Pa
         assert master.returns[FIRST].success and len(lines(witness)) == 1
 
 
-async def test_an_answer_that_is_too_large_for_the_channel_fails_that_job_only(
-    pair: Pair, tmp_path: Path
-) -> None:
+async def test_oversized_reply_to_a_job_fails_only_that_job(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
     async with pair() as (master, _agent):

@@ -29,7 +29,7 @@ def pss_mb(pid: int) -> float:
     raise AssertionError("no Pss")
 
 
-async def test_an_idle_agent_is_small_and_quickly_welcome(pair: Pair) -> None:
+async def test_idle_agent_needs_little_memory_and_connects_quickly(pair: Pair) -> None:
     async with pair() as (master, agent):
         agent.kill()
         began = time.monotonic()
@@ -45,13 +45,13 @@ async def test_an_idle_agent_is_small_and_quickly_welcome(pair: Pair) -> None:
         assert hello.grains["id"] == "m1" and hello.grains["os"]
 
 
-def test_the_daemon_imports_nothing_that_it_does_not_need() -> None:
+def test_daemon_imports_only_the_modules_it_needs() -> None:
     code = f"import sys, catena.minion.daemon; print([m for m in {ABSENT!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=True)
     assert done.stdout.decode().strip() == "[]"
 
 
-async def test_a_second_agent_with_the_same_folders_does_not_start(pair: Pair) -> None:
+async def test_second_agent_with_the_same_folders_does_not_start(pair: Pair) -> None:
     async with pair() as (master, agent):
         argv = python_argv("catena.minion.launch", agent.configure(log_file="-"))
         done = subprocess.run(argv, capture_output=True, timeout=100, check=False)
@@ -69,7 +69,7 @@ async def test_a_second_agent_with_the_same_folders_does_not_start(pair: Pair) -
         ("ping_interval_seconds: 0\n", "below 1"),
     ],
 )
-def test_a_wrong_configuration_is_named_and_nothing_starts(
+def test_invalid_configuration_is_reported_and_nothing_starts(
     tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "minion").write_text(text)
@@ -86,7 +86,7 @@ def short() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_settings_of_salt_that_mean_nothing_are_listed_once(short: Path) -> None:
+def test_salt_settings_without_effect_are_listed_once(short: Path) -> None:
     (short / "minion").write_text("id: m1\nmachine_id: x\nmine_interval: 5\nlog_file: '-'\n")
     argv = python_argv("catena.minion.launch", str(short))
     process = subprocess.Popen(argv, stderr=subprocess.PIPE)
@@ -101,7 +101,7 @@ def test_settings_of_salt_that_mean_nothing_are_listed_once(short: Path) -> None
     assert (short / "state" / "minion" / "run").stat().st_mode & 0o777 == 0o700
 
 
-async def test_the_token_is_neither_in_the_command_line_nor_in_the_environment(
+async def test_token_is_neither_in_the_command_line_nor_in_the_environment(
     pair: Pair,
 ) -> None:
     async with pair() as (master, agent):

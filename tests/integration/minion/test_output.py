@@ -45,7 +45,7 @@ async def taking(home: Path) -> AsyncIterator[tuple[Taker, Agent]]:
         yield master, agent
 
 
-async def test_lines_arrive_while_the_command_runs(tmp_path: Path) -> None:
+async def test_output_lines_arrive_while_the_command_runs(tmp_path: Path) -> None:
     async with taking(tmp_path) as (master, _):
         master.order(JID, "cmd.run", SCRIPT.format(tmp_path))
         for number in (1, 2, 3):
@@ -59,7 +59,7 @@ async def test_lines_arrive_while_the_command_runs(tmp_path: Path) -> None:
         assert [part.at for part in parts] == ends[:-1]
 
 
-async def test_killed_agent_leaves_a_gap_of_known_size_and_the_return_whole(
+async def test_killed_agent_leaves_an_output_gap_of_known_size_and_a_complete_return(
     tmp_path: Path,
 ) -> None:
     async with taking(tmp_path) as (master, agent):
@@ -81,7 +81,7 @@ async def test_killed_agent_leaves_a_gap_of_known_size_and_the_return_whole(
         assert master.returns[JID].value == "line 1\nline 2\nline 3"
 
 
-async def test_unconfirmed_parts_come_again_on_a_new_connection(tmp_path: Path) -> None:
+async def test_unconfirmed_output_is_resent_on_a_new_connection(tmp_path: Path) -> None:
     async with taking(tmp_path) as (master, _):
         master.confirms = False
         master.order(JID, "cmd.run", SCRIPT.format(tmp_path))
@@ -99,7 +99,7 @@ async def test_unconfirmed_parts_come_again_on_a_new_connection(tmp_path: Path) 
         assert {(part.at, part.text) for part in first} == {(0, "line 1\n")}
 
 
-async def test_output_stays_here_when_the_master_does_not_ask_for_it(tmp_path: Path) -> None:
+async def test_output_is_not_sent_unless_the_master_requests_it(tmp_path: Path) -> None:
     async with a_pair(tmp_path) as (master, _):
         ret = await master.run(JID, "cmd.run", "echo one; sleep 2; echo two")
         assert ret.value == "one\ntwo" and master.got(JobOutput) == []

@@ -29,7 +29,7 @@ async def commands(master: MasterDouble, first: int, count: int, words: str) -> 
     return found
 
 
-async def test_commands_that_leave_nothing_behind_share_a_process(pair: Pair) -> None:
+async def test_commands_that_leave_nothing_behind_reuse_a_process(pair: Pair) -> None:
     async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         told = await commands(master, 10, 6, "echo $PPID; pwd; echo $0 >&2")
@@ -38,7 +38,7 @@ async def test_commands_that_leave_nothing_behind_share_a_process(pair: Pair) ->
         assert len({text.split(maxsplit=1)[1] for text in told}) == 1
 
 
-async def test_a_process_with_something_left_running_has_no_second_job(pair: Pair) -> None:
+async def test_process_with_a_child_left_running_is_not_reused(pair: Pair) -> None:
     async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         (told,) = await commands(master, 10, 1, "sleep 600 >/dev/null 2>&1 & echo $PPID $!")
@@ -54,7 +54,7 @@ async def test_a_process_with_something_left_running_has_no_second_job(pair: Pai
 ADDS, OTHER = "__virtualname__ = 'cmd'\n\ndef more():\n    return 1\n", "def x():\n    return 1\n"
 
 
-async def test_a_process_that_has_loaded_a_custom_file_has_no_second_job(
+async def test_process_that_loaded_a_custom_file_is_not_reused(
     pair: Pair,
 ) -> None:
     async with pair() as (master, agent):
@@ -62,7 +62,7 @@ async def test_a_process_that_has_loaded_a_custom_file_has_no_second_job(
         assert len(set(await commands(master, 10, 3, "echo $PPID"))) == 3
 
 
-async def test_where_custom_grains_may_be_loaded_each_job_has_its_own_process(
+async def test_processes_are_not_reused_when_custom_grains_exist(
     pair: Pair,
 ) -> None:
     async with pair() as (master, agent):
@@ -72,7 +72,7 @@ async def test_where_custom_grains_may_be_loaded_each_job_has_its_own_process(
         assert len(set(await commands(master, 10, 3, "echo $PPID"))) == 3
 
 
-async def test_custom_files_that_a_job_has_not_loaded_cost_it_no_process(
+async def test_process_is_reused_when_it_loaded_no_custom_file(
     pair: Pair,
 ) -> None:
     async with pair() as (master, agent):
@@ -80,7 +80,7 @@ async def test_custom_files_that_a_job_has_not_loaded_cost_it_no_process(
         assert len(set(await commands(master, 10, 6, "echo $PPID"))) < 6
 
 
-async def test_files_are_made_in_a_process_that_is_kept(pair: Pair, tmp_path: Path) -> None:
+async def test_file_jobs_reuse_a_process_and_leave_no_folder(pair: Pair, tmp_path: Path) -> None:
     async with pair() as (master, agent):
         for number in range(10, 16):
             ret: JobReturn = await master.run(jid(number), "file.touch", str(tmp_path / "made"))
@@ -90,7 +90,7 @@ async def test_files_are_made_in_a_process_that_is_kept(pair: Pair, tmp_path: Pa
         assert (tmp_path / "made").stat().st_mode & 0o777 == 0o644
 
 
-async def test_a_kept_process_that_is_killed_costs_no_job(pair: Pair) -> None:
+async def test_killed_idle_process_loses_no_job(pair: Pair) -> None:
     async with pair() as (master, agent):
         shutil.rmtree(agent.cache / "extmods")
         (worker,) = await commands(master, 10, 1, "echo $PPID")
@@ -102,7 +102,7 @@ async def test_a_kept_process_that_is_killed_costs_no_job(pair: Pair) -> None:
         assert master.told == {jid(10): 1, jid(20): 1}
 
 
-def test_a_deadline_counts_from_the_job_and_not_from_its_process() -> None:
+def test_deadline_of_a_reused_process_counts_from_the_job() -> None:
     ref: Any = processes.ProcessRef(1, int(100 * os.sysconf("SC_CLK_TCK")), "boot")
     assert JobProcess(1, 60.0, asked=130.0, process=ref).age(150.0) == 20.0
     assert JobProcess(1, 60.0, process=ref).age(150.0) == 50.0
@@ -117,7 +117,7 @@ def is_told(witness: Path) -> bool:
     return witness.exists() and witness.read_text(encoding="utf-8").endswith("\n")
 
 
-async def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
+async def test_job_in_a_reused_process_survives_the_daemon_and_returns_once(
     pair: Pair, tmp_path: Path
 ) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
@@ -142,7 +142,7 @@ async def test_a_job_that_was_given_outlives_the_daemon_and_returns_once(
         assert master.told[jid(20)] == master.told[jid(30)] == 1
 
 
-async def test_unread_outcome_is_found_by_the_next_daemon(pair: Pair, tmp_path: Path) -> None:
+async def test_unread_result_is_found_by_the_next_daemon(pair: Pair, tmp_path: Path) -> None:
     witness, release = tmp_path / "witness", tmp_path / "release"
 
     async with pair() as (master, agent):
@@ -163,7 +163,7 @@ async def test_unread_outcome_is_found_by_the_next_daemon(pair: Pair, tmp_path: 
         assert master.returns[jid(20)].value == "x" and master.told[jid(20)] == 1
 
 
-async def test_a_given_job_can_be_cancelled_and_dies_alone(pair: Pair, tmp_path: Path) -> None:
+async def test_job_in_a_reused_process_can_be_cancelled_alone(pair: Pair, tmp_path: Path) -> None:
     late = tmp_path / "late"
 
     try:
@@ -186,7 +186,7 @@ async def test_a_given_job_can_be_cancelled_and_dies_alone(pair: Pair, tmp_path:
         late.touch()  # the command of a process that was killed goes on without it
 
 
-async def test_an_agent_that_stops_leaves_its_given_jobs_in_folders(
+async def test_stopping_agent_stores_its_jobs_in_reused_processes_as_folders(
     pair: Pair, tmp_path: Path
 ) -> None:
     """The next agent may be an older one, which knows nothing of lines."""

@@ -37,7 +37,7 @@ async def catena(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_a_job_gets_pillar_and_files_through_the_daemon(pair: Pair) -> None:
+async def test_job_receives_pillar_and_files_through_the_daemon(pair: Pair) -> None:
     async with pair() as (master, _agent):
         master.pillar = {"secret": "s3"}
         (master.file_root / "deep").mkdir()
@@ -48,7 +48,7 @@ async def test_a_job_gets_pillar_and_files_through_the_daemon(pair: Pair) -> Non
         assert ret.value == "ä" * 1_000_000, str(ret.value)[:2000]
 
 
-async def test_an_event_of_a_job_reaches_the_master(pair: Pair) -> None:
+async def test_event_of_a_job_reaches_the_master(pair: Pair) -> None:
     async with pair() as (master, agent):
         ret = await master.run(FIRST, "probe.say", "my/tag")
         assert ret.success, ret
@@ -59,7 +59,7 @@ async def test_an_event_of_a_job_reaches_the_master(pair: Pair) -> None:
         assert agent.ask("status")["outbox"] == 0
 
 
-async def test_no_event_of_a_job_is_lost_when_the_agent_is_killed_in_its_midst(
+async def test_events_of_a_job_survive_a_kill_of_the_agent(
     pair: Pair,
 ) -> None:
     async with pair() as (master, agent):
@@ -89,7 +89,7 @@ async def test_collected_grains_are_stored_and_reported(pair: Pair) -> None:
         assert (await master.run(SECOND, "grains.get", "colour")).value == "red"
 
 
-async def test_a_call_uses_the_daemon_and_the_masters_pillar(pair: Pair) -> None:
+async def test_local_call_uses_the_daemon_and_the_pillar_of_the_master(pair: Pair) -> None:
     async with pair() as (master, agent):
         master.pillar = {"secret": "s3"}
         folder = agent.configure()
@@ -100,7 +100,7 @@ async def test_a_call_uses_the_daemon_and_the_masters_pillar(pair: Pair) -> None
         assert len(master.got(Hello)) == 1
 
 
-async def test_a_call_without_a_daemon_asks_the_master_itself(pair: Pair) -> None:
+async def test_local_call_without_a_daemon_asks_the_master_itself(pair: Pair) -> None:
     async with pair() as (master, agent):
         master.pillar = {"secret": "s3"}
         folder = agent.configure()
@@ -116,7 +116,7 @@ async def test_a_call_without_a_daemon_asks_the_master_itself(pair: Pair) -> Non
         await master.restart()
 
 
-async def test_a_called_state_run_waits_for_its_turn(pair: Pair, tmp_path: Path) -> None:
+async def test_state_run_of_a_local_call_is_queued(pair: Pair, tmp_path: Path) -> None:
     witness, gate = tmp_path / "witness", tmp_path / "gate"
 
     async with pair() as (master, agent):
@@ -133,7 +133,7 @@ async def test_a_called_state_run_waits_for_its_turn(pair: Pair, tmp_path: Path)
         assert witness.read_text() == "job\ncall\n"
 
 
-async def test_a_refused_minion_says_so_and_comes_back(pair: Pair) -> None:
+async def test_refused_minion_reports_the_reason_and_reconnects(pair: Pair) -> None:
     async with pair() as (master, agent):
         master.send(Refused("duplicate_machine", "machine mach1 is m2", 0.0))
         await until(lambda: "duplicate_machine" in agent.log, "the log line")
@@ -152,7 +152,7 @@ async def test_progress_of_a_state_run_is_reported_live(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("verb", ["nonsense"])
-async def test_an_unknown_request_names_the_right_ones(pair: Pair, verb: str) -> None:
+async def test_unknown_local_request_is_refused_with_the_known_ones(pair: Pair, verb: str) -> None:
     async with pair() as (_master, agent):
         with pytest.raises(Exception, match="unknown request"):
             agent.ask(verb)

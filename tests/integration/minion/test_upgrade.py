@@ -61,7 +61,7 @@ async def test_running_job_continues_when_the_agent_changes_version(
         assert master.told == {FIRST: 1, SECOND: 1, THIRD: 1}
 
 
-async def test_an_agent_that_ends_at_once_is_taken_back(pair: Pair, tmp_path: Path) -> None:
+async def test_agent_version_that_ends_at_once_is_rolled_back(pair: Pair, tmp_path: Path) -> None:
     async with pair() as (master, agent):
         agent.configure()
         change = (
@@ -81,7 +81,7 @@ async def test_an_agent_that_ends_at_once_is_taken_back(pair: Pair, tmp_path: Pa
         await until(lambda: not (agent.start.run_dir / "minion.sock").exists(), "its end")
 
 
-async def test_a_wheel_that_can_not_start_is_never_current(pair: Pair, tmp_path: Path) -> None:
+async def test_wheel_that_cannot_start_never_becomes_current(pair: Pair, tmp_path: Path) -> None:
     async with pair() as (master, _agent):
         change = ("catena/minion/loop.py", "import zmq", "import zmq_of_tomorrow")
         bad = wheel(tmp_path, "9.0.3", change)

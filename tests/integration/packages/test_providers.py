@@ -53,7 +53,7 @@ def state(context: Context, name: str, *args: object, **kwargs: object) -> State
     return found
 
 
-def test_a_package_goes_through_its_whole_life(kind: Kind, root: Root) -> None:
+def test_package_is_installed_upgraded_and_removed(kind: Kind, root: Root) -> None:
     context = context_of(root, kind.name)
     made = context.call("pkg.install", "alpha", refresh=True)
     assert made == {"alpha": {"old": "", "new": kind.one}}
@@ -72,7 +72,7 @@ def test_a_package_goes_through_its_whole_life(kind: Kind, root: Root) -> None:
     assert context.call("pkg.remove", "alpha") == {}
 
 
-def test_versions_compare_by_the_rules_of_the_host(kind: Kind, root: Root) -> None:
+def test_versions_are_compared_by_the_rules_of_the_host(kind: Kind, root: Root) -> None:
     context = context_of(root, kind.name)
     assert context.call("pkg.version_cmp", "1.9", "1.10") == -1
     assert context.call("pkg.version_cmp", "1.0~rc1", "1.0") == -1
@@ -80,9 +80,7 @@ def test_versions_compare_by_the_rules_of_the_host(kind: Kind, root: Root) -> No
     assert context.call("pkg.version_cmp", "2.0-1", "2.0-1") == 0
 
 
-def test_the_installed_state_installs_once_and_says_what_it_would_do(
-    kind: Kind, root: Root
-) -> None:
+def test_installed_state_installs_once_and_predicts_its_changes(kind: Kind, root: Root) -> None:
     context = context_of(root, kind.name)
     would = state(replace(context, test=True), "pkg.installed", "alpha", refresh=True)
     assert would.result is None
@@ -94,7 +92,7 @@ def test_the_installed_state_installs_once_and_says_what_it_would_do(
     assert (again.result, dict(again.changes)) == (True, {})
 
 
-def test_the_latest_state_upgrades_and_the_removed_state_removes(kind: Kind, root: Root) -> None:
+def test_latest_state_upgrades_and_removed_state_removes(kind: Kind, root: Root) -> None:
     context = context_of(root, kind.name)
     context.call("pkg.install", "alpha", refresh=True)
     newer(kind, root)
@@ -116,7 +114,7 @@ def test_package_in_no_repository_fails_with_the_managers_message(kind: Kind, ro
 
 
 @pytest.mark.parametrize("name", ["--help", "a b", "x;touch /x", "$(id)", "-o=APT::x", ""])
-def test_a_name_that_could_be_an_option_is_refused(name: str) -> None:
+def test_package_name_that_could_be_an_option_is_refused(name: str) -> None:
     context = context_of(Root.__new__(Root), "apt")
     with pytest.raises(UsageError):
         context.call("pkg.install", pkgs=[name] if name else [])

@@ -51,7 +51,7 @@ def test_every_module_and_data_file_is_in_the_wheel(source: Path, tmp_path: Path
     assert not {name for name in packed if name.startswith(("tests/", "examples/"))}
 
 
-def test_the_source_archive_makes_the_same_wheel(source: Path, tmp_path: Path) -> None:
+def test_source_archive_builds_the_same_wheel(source: Path, tmp_path: Path) -> None:
     direct = names(build(source, "wheel", tmp_path / "direct"))
     archive = build(source, "sdist", tmp_path / "archive")
     # Python 3.11 before 3.11.4 knows no filter, and the archive is our own.

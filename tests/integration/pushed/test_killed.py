@@ -64,12 +64,12 @@ def push(bench: Bench, what: p.PushedJob) -> p.RunResult:
     raise AssertionError("it never ended")
 
 
-def test_the_places_of_these_tests_are_all() -> None:
+def test_every_ssh_failpoint_has_an_expectation() -> None:
     assert set(EXPECTED) == {name for name in FAILPOINTS if name.startswith("ssh.")}
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_a_process_killed_at_a_place_costs_no_run_twice(
+def test_process_killed_at_a_failpoint_repeats_no_state(
     bench: Bench, tmp_path: Path, name: str
 ) -> None:
     log, ran = tmp_path / "log", tmp_path / "ran"
@@ -104,7 +104,7 @@ def test_full_disk_is_reported_and_leaves_no_files(
         assert finished(program).ret.value is True
 
 
-def test_a_run_that_never_began_is_begun_by_its_own_master_alone(
+def test_run_that_never_began_is_not_started_by_another_connection(
     bench: Bench, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
@@ -200,7 +200,7 @@ def test_run_continues_when_its_runner_is_killed(bench: Bench, tmp_path: Path) -
         assert finished(program).ret.success
 
 
-def test_a_run_without_its_runner_can_be_cancelled(bench: Bench, tmp_path: Path) -> None:
+def test_run_without_its_runner_can_be_cancelled(bench: Bench, tmp_path: Path) -> None:
     with bench.program() as program:
         pid, _ = waiting(program, tmp_path)
         kill(bench, "runner")
@@ -209,7 +209,7 @@ def test_a_run_without_its_runner_can_be_cancelled(bench: Bench, tmp_path: Path)
         assert "cancelled: enough" in str(finished(program).ret.value)
 
 
-def test_a_run_without_its_runner_keeps_its_deadline(bench: Bench, tmp_path: Path) -> None:
+def test_run_without_its_runner_keeps_its_deadline(bench: Bench, tmp_path: Path) -> None:
     with bench.program() as program:
         pid, _ = waiting(program, tmp_path)
         kill(bench, "runner")
@@ -218,7 +218,7 @@ def test_a_run_without_its_runner_keeps_its_deadline(bench: Bench, tmp_path: Pat
         assert process_ends(pid)
 
 
-def test_a_reboot_that_a_run_asked_for_waits_until_its_return_was_collected(
+def test_reboot_requested_by_a_run_waits_until_its_return_is_collected(
     bench: Bench, tmp_path: Path
 ) -> None:
     proof = tmp_path / "rebooted"
@@ -244,7 +244,7 @@ def test_a_reboot_that_a_run_asked_for_waits_until_its_return_was_collected(
     assert proof.exists()
 
 
-def test_a_killed_worker_takes_its_commands_with_it(bench: Bench, tmp_path: Path) -> None:
+def test_killed_worker_ends_its_commands(bench: Bench, tmp_path: Path) -> None:
     with bench.program() as program:
         pid, _ = waiting(program, tmp_path)
         kill(bench, "worker")
@@ -278,7 +278,7 @@ def torn(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("after", [rebooted, torn])
-def test_a_host_that_stopped_under_a_run_tells_what_ended(
+def test_run_on_a_host_that_stopped_reports_its_finished_states(
     bench: Bench, tmp_path: Path, after: Callable[[Bench], None]
 ) -> None:
     with bench.program() as program:

@@ -55,7 +55,7 @@ def custom() -> tuple[p.Tree, list[Part]]:
     return tree(_modules__spot_py=MODULE, _states__spot_py=STATE, _grains__spot_py=GRAIN)
 
 
-def test_who_is_there_is_told(bench: Bench) -> None:
+def test_hello_describes_the_host(bench: Bench) -> None:
     with bench.program() as program:
         welcome = program.hello()
     assert welcome.python == ".".join(str(part) for part in sys.version_info[:3])
@@ -64,7 +64,7 @@ def test_who_is_there_is_told(bench: Bench) -> None:
     assert bench.room.stat().st_mode & 0o777 == 0o700
 
 
-def test_custom_files_are_asked_for_brought_and_used(bench: Bench) -> None:
+def test_missing_custom_files_are_requested_sent_and_used(bench: Bench) -> None:
     listed, parts = custom()
     identity = p.HostIdentity("web1", {"grains": {"role": "web"}})
     with bench.program() as program:
@@ -84,7 +84,7 @@ def test_custom_files_are_asked_for_brought_and_used(bench: Bench) -> None:
         }
 
 
-def test_what_runs_is_no_session_of_sshd(bench: Bench) -> None:
+def test_variables_of_the_ssh_session_are_not_passed_to_commands(bench: Bench) -> None:
     """A bash that sees one reads .bashrc first, and prints what that prints."""
     home = bench.room.parent
     (home / ".bashrc").write_text("echo noise\n")
@@ -110,7 +110,7 @@ def test_exception_of_a_function_is_reported_with_its_type_and_place(bench: Benc
         assert fault is not None and fault.unavailable and "test.ping" in fault.text
 
 
-def test_a_function_that_ends_its_process_ends_only_that(bench: Bench) -> None:
+def test_function_that_exits_ends_only_its_call(bench: Bench) -> None:
     listed, parts = custom()
     with bench.program() as program:
         program.put(parts)
@@ -123,7 +123,7 @@ def test_a_function_that_ends_its_process_ends_only_that(bench: Bench) -> None:
         assert program.call(p.Call("spot.where")).value == ("rack 7", "http")
 
 
-def test_a_call_that_takes_too_long_is_killed_with_what_it_started(
+def test_call_beyond_its_deadline_is_killed_with_its_children(
     bench: Bench, tmp_path: Path
 ) -> None:
     pids = tmp_path / "pid"
@@ -137,7 +137,7 @@ def test_a_call_that_takes_too_long_is_killed_with_what_it_started(
         assert program.call(p.Call("test.ping")).value is True
 
 
-def test_a_call_ends_with_the_channel(bench: Bench, tmp_path: Path) -> None:
+def test_call_ends_with_its_channel(bench: Bench, tmp_path: Path) -> None:
     pids = tmp_path / "pid"
     os.mkfifo(pids)
     program, pipes = bench.channel()
@@ -151,7 +151,7 @@ def test_a_call_ends_with_the_channel(bench: Bench, tmp_path: Path) -> None:
     assert process_ends(pid)
 
 
-def test_parts_come_whole_or_not_at_all(bench: Bench) -> None:
+def test_parts_are_stored_completely_or_not_at_all(bench: Bench) -> None:
     part = Part.of(b"x" * 100)
     other = hashlib.sha256(b"other").hexdigest()
     with bench.program() as program:
@@ -180,7 +180,7 @@ def test_parts_come_whole_or_not_at_all(bench: Bench) -> None:
         ((p.Slice("a" * 64, 1 << 30, 0, 1 << 30),), b"", "in one put"),
     ],
 )
-def test_slices_that_make_no_sense_are_refused(
+def test_invalid_slices_of_a_part_are_refused(
     bench: Bench, slices: tuple[p.Slice, ...], blob: bytes, said: str
 ) -> None:
     with bench.program() as program:
@@ -191,7 +191,7 @@ def test_slices_that_make_no_sense_are_refused(
     assert bench.debris() == []
 
 
-def test_a_large_part_comes_in_pieces(bench: Bench, tmp_path: Path) -> None:
+def test_large_part_is_sent_in_slices(bench: Bench, tmp_path: Path) -> None:
     data = os.urandom(5 * 1024 * 1024)
     file = tmp_path / "large"
     file.write_bytes(data)
@@ -201,7 +201,7 @@ def test_a_large_part_comes_in_pieces(bench: Bench, tmp_path: Path) -> None:
         assert program.missing([part.sha256]) == frozenset()
 
 
-def test_a_part_that_is_damaged_on_disk_is_missing_again(bench: Bench) -> None:
+def test_part_damaged_on_disk_counts_as_missing(bench: Bench) -> None:
     part = Part.of(b"precious")
     with bench.program() as program:
         program.put([part])
@@ -212,7 +212,7 @@ def test_a_part_that_is_damaged_on_disk_is_missing_again(bench: Bench) -> None:
         assert program.missing([part.sha256]) == {part.sha256}
 
 
-def test_a_run_of_states_comes_to_what_each_state_came_to(bench: Bench, tmp_path: Path) -> None:
+def test_run_reports_the_result_of_each_state(bench: Bench, tmp_path: Path) -> None:
     listed, parts = custom()
     states = (
         low("file.managed", str(tmp_path / "motd"), contents="hello\n"),
@@ -247,7 +247,7 @@ def test_test_mode_changes_nothing(bench: Bench, tmp_path: Path) -> None:
     assert not (tmp_path / "motd").exists()
 
 
-def test_files_of_the_run_are_those_that_travelled(bench: Bench, tmp_path: Path) -> None:
+def test_run_uses_the_files_that_were_sent_with_it(bench: Bench, tmp_path: Path) -> None:
     listed, parts = tree(web__conf=b"listen 80\n")
     target = tmp_path / "conf"
     states = (low("file.managed", str(target), source="salt://web/conf"),)
@@ -290,7 +290,7 @@ def test_run_with_a_request_waits_for_its_master_and_continues(
     assert target.read_text() == "late\n"
 
 
-def test_states_beside_each_other_share_the_journal(bench: Bench, tmp_path: Path) -> None:
+def test_parallel_states_write_one_journal(bench: Bench, tmp_path: Path) -> None:
     states = tuple(
         replace(
             low("file.managed", str(tmp_path / f"f{n}"), source=f"salt://unforeseen{n}"),
@@ -320,7 +320,7 @@ def test_states_beside_each_other_share_the_journal(bench: Bench, tmp_path: Path
     assert [(tmp_path / f"f{n}").read_text() for n in range(4)] == ["late\n"] * 4
 
 
-def test_an_event_of_a_run_waits_in_its_journal(bench: Bench) -> None:
+def test_event_of_a_run_is_kept_in_its_journal(bench: Bench) -> None:
     with bench.program() as program:
         begin(program, job("event.send", "my/tag", {"a": 1}, grains={"os": "x"}))
         steps = steps_until(program, "event")
@@ -328,7 +328,7 @@ def test_an_event_of_a_run_waits_in_its_journal(bench: Bench) -> None:
     assert (steps[-1].data["tag"], steps[-1].data["data"]["data"]) == ("my/tag", {"a": 1})
 
 
-def test_a_job_that_is_not_started_does_not_stay(bench: Bench) -> None:
+def test_job_that_is_not_started_is_removed(bench: Bench) -> None:
     part = Part.of(p.pack_job(job(pillar={"password": "secret"})))
     with bench.program() as program:
         program.put([part])
@@ -337,7 +337,7 @@ def test_a_job_that_is_not_started_does_not_stay(bench: Bench) -> None:
         assert program.missing([part.sha256]) == {part.sha256}
 
 
-def test_starting_twice_starts_once(bench: Bench, tmp_path: Path) -> None:
+def test_repeated_start_starts_a_run_once(bench: Bench, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     what = job("cmd.run", f"echo once >> {ran}", grains={"os": "x"})
     part = Part.of(p.pack_job(what))
@@ -352,7 +352,7 @@ def test_starting_twice_starts_once(bench: Bench, tmp_path: Path) -> None:
     assert ran.read_text() == "once\n"
 
 
-def test_a_run_can_be_cancelled_with_all_that_it_started(bench: Bench, tmp_path: Path) -> None:
+def test_cancelled_run_ends_with_its_children(bench: Bench, tmp_path: Path) -> None:
     pids = tmp_path / "pid"
     os.mkfifo(pids)
     states = (
@@ -375,7 +375,7 @@ def test_a_run_can_be_cancelled_with_all_that_it_started(bench: Bench, tmp_path:
     assert "cancelled: changed my mind" in rows[1]["comment"]
 
 
-def test_a_run_that_is_not_done_in_time_is_killed(bench: Bench) -> None:
+def test_run_beyond_its_deadline_is_killed(bench: Bench) -> None:
     with bench.program() as program:
         begin(program, job("cmd.run", "sleep 1000", grains={"os": "x"}, deadline_seconds=1))
         result = finished(program)
@@ -383,7 +383,7 @@ def test_a_run_that_is_not_done_in_time_is_killed(bench: Bench) -> None:
     assert not result.interrupted
 
 
-def test_a_run_that_prints_without_end_is_killed(bench: Bench) -> None:
+def test_run_with_endless_output_is_killed(bench: Bench) -> None:
     text = b"import os\ndef on():\n    while True:\n        os.write(1, b'x' * 65536)\n"
     listed, parts = tree(_modules__flood_py=text)
     with bench.program() as program:
@@ -396,7 +396,7 @@ def test_a_run_that_prints_without_end_is_killed(bench: Bench) -> None:
     assert bench.debris() == []
 
 
-def test_a_run_that_comes_too_late_does_not_start(bench: Bench, tmp_path: Path) -> None:
+def test_expired_run_does_not_start(bench: Bench, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     with bench.program() as program:
         begin(program, job("cmd.run", f"touch {ran}", grains={"os": "x"}, not_after=1.0))
@@ -406,7 +406,7 @@ def test_a_run_that_comes_too_late_does_not_start(bench: Bench, tmp_path: Path) 
     assert not ran.exists()
 
 
-def test_state_runs_wait_for_each_other(bench: Bench, tmp_path: Path) -> None:
+def test_state_runs_on_one_host_are_queued(bench: Bench, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     first = (low("cmd.run", f"cat {fifo}"),)
@@ -423,7 +423,7 @@ def test_state_runs_wait_for_each_other(bench: Bench, tmp_path: Path) -> None:
         assert finished(program, "run-00000002").ret.success
 
 
-def test_what_is_old_is_cleaned_and_what_is_new_stays(bench: Bench) -> None:
+def test_clean_removes_only_old_runs_and_bundles(bench: Bench) -> None:
     part = Part.of(b"old")
     with bench.program() as program:
         program.put([part])
@@ -440,7 +440,7 @@ def test_what_is_old_is_cleaned_and_what_is_new_stays(bench: Bench) -> None:
     assert not bench.room.exists()
 
 
-def test_a_return_larger_than_its_limit_is_refused_by_the_master(bench: Bench) -> None:
+def test_return_above_its_limit_is_refused_by_the_master(bench: Bench) -> None:
     with bench.program() as program:
         begin(program, job("test.arg", "x" * 10_000, grains={"os": "x"}))
         steps_until(program, "")
@@ -448,7 +448,7 @@ def test_a_return_larger_than_its_limit_is_refused_by_the_master(bench: Bench) -
             program.collect(RUN, 1000)
 
 
-def test_a_job_that_makes_no_sense_is_refused_before_anything_is_kept(bench: Bench) -> None:
+def test_invalid_job_is_refused_before_anything_is_stored(bench: Bench) -> None:
     bad = [
         values.dumps({"no": "job"}),
         b"{",

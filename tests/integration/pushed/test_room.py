@@ -96,7 +96,7 @@ def test_folder_accessible_to_others_is_refused(
     assert [path.name for path in found] in ([], ["room"])
 
 
-def test_altered_bundle_is_sent_again(bench: Bench, tmp_path: Path) -> None:
+def test_altered_bundle_is_resent(bench: Bench, tmp_path: Path) -> None:
     bench.room = tmp_path / "fresh"
     path = bench.room / "bundles" / f"{bundle().sha256}.zip"
     with bench.program() as program:
@@ -114,7 +114,7 @@ def test_altered_bundle_is_sent_again(bench: Bench, tmp_path: Path) -> None:
         assert program.hello()
 
 
-def test_a_bundle_that_arrives_altered_is_not_kept(bench: Bench, tmp_path: Path) -> None:
+def test_bundle_altered_in_transit_is_not_stored(bench: Bench, tmp_path: Path) -> None:
     from dataclasses import replace
 
     bench.room = tmp_path / "fresh"
@@ -142,7 +142,9 @@ def test_read_only_home_is_reported_in_one_line(bench: Bench, tmp_path: Path) ->
 
 
 @as_root
-def test_parts_that_do_not_fit_are_refused_and_leave_nothing(bench: Bench, tmp_path: Path) -> None:
+def test_parts_beyond_the_free_space_are_refused_and_leave_no_files(
+    bench: Bench, tmp_path: Path
+) -> None:
     with mounted(tmp_path / "small", "size=6M,mode=700") as small:
         bench.room = small / "room"
         with bench.program() as program:
@@ -155,7 +157,7 @@ def test_parts_that_do_not_fit_are_refused_and_leave_nothing(bench: Bench, tmp_p
 
 
 @as_root
-def test_a_run_that_fills_the_disk_still_tells_what_it_did(bench: Bench, tmp_path: Path) -> None:
+def test_run_that_fills_the_disk_still_reports_its_result(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "small", "size=8M,mode=700") as small:
         bench.room = small / "room"
         filler = small / "filler"
@@ -205,7 +207,7 @@ def test_noexec_folder_is_usable(bench: Bench, tmp_path: Path) -> None:
 
 
 @as_root
-def test_a_plain_user_serves_from_a_home_of_his_own(bench: Bench, tmp_path: Path) -> None:
+def test_unprivileged_user_runs_states_from_its_own_home(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "home", f"size=16M,mode=700,uid={NOBODY},gid={NOBODY}") as home:
         for folder in home.parents:
             if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
@@ -221,7 +223,7 @@ def test_a_plain_user_serves_from_a_home_of_his_own(bench: Bench, tmp_path: Path
 
 
 @as_root
-def test_what_forks_without_end_is_killed_wholly(bench: Bench, tmp_path: Path) -> None:
+def test_fork_bomb_is_killed_completely(bench: Bench, tmp_path: Path) -> None:
     """As a user of nobody else's, who may have few processes: that bounds it, whatever fails."""
     user = 60_000 + os.getpid() % 5_000
     with mounted(tmp_path / "home", f"size=16M,mode=700,uid={user},gid={user}") as home:
@@ -259,7 +261,7 @@ def left_of(user: int) -> list[str]:
 @as_root
 @pytest.mark.container
 @pytest.mark.roots("bullseye")
-def test_a_host_with_python_3_9_serves_and_runs_states(bench: Bench, tmp_path: Path) -> None:
+def test_host_with_python_3_9_runs_states(bench: Bench, tmp_path: Path) -> None:
     with overlay(tmp_path / "host", "bullseye") as host:
         bench.room = host.path / "root" / "room"
         argv = bundle().argv("/usr/bin/python3", "/root/room")

@@ -67,7 +67,7 @@ def folders(base: Path) -> list[str]:
     return sorted(path.name for path in (base / "cache").iterdir() if path.is_dir())
 
 
-def test_root_gets_its_name_when_it_is_whole(base: Path) -> None:
+def test_root_gets_its_name_only_when_it_is_complete(base: Path) -> None:
     said: list[str] = []
     make(["trixie"], said.append)
     assert (place("trixie") / "whole").exists()
@@ -80,7 +80,7 @@ def test_root_gets_its_name_when_it_is_whole(base: Path) -> None:
     assert len(calls(base)) == 1
 
 
-def test_failed_build_says_why_and_leaves_nothing(base: Path) -> None:
+def test_failed_build_reports_the_reason_and_leaves_nothing(base: Path) -> None:
     (base / "fails").touch()
     with pytest.raises(UnmadeRootError, match="E: no such suite"):
         make(["trixie"], nothing)
@@ -105,7 +105,7 @@ def test_killed_build_leaves_nothing_mounted_and_the_next_one_cleans_up(base: Pa
     assert folders(base) == [place("trixie").name]
 
 
-def test_two_processes_make_a_root_once(base: Path) -> None:
+def test_two_processes_build_a_root_once(base: Path) -> None:
     os.mkfifo(base / "gate")
     first = maker()
     with (base / "gate").open("w") as gate:
@@ -120,7 +120,7 @@ def test_two_processes_make_a_root_once(base: Path) -> None:
     assert folders(base) == [place("trixie").name]
 
 
-def test_session_goes_on_while_a_root_is_made(base: Path) -> None:
+def test_session_continues_while_a_root_is_built(base: Path) -> None:
     os.mkfifo(base / "gate")
     debian_roots.begin(["trixie"])
     with (base / "gate").open("w") as gate:

@@ -35,7 +35,7 @@ def reference(host: Any) -> None:
     host.render([host.action(1, ONCE), host.action(2, REBOOT)], [host.action(3)])
 
 
-def test_a_chain_of_one_chunk_runs_its_actions_in_order(host: Any) -> None:
+def test_chain_of_one_chunk_runs_its_actions_in_order(host: Any) -> None:
     host.render([host.action(1, ONCE), host.action(2)])
     outcome = host.start()
     assert outcome.ret.success, outcome.ret.value
@@ -55,7 +55,7 @@ def test_begin_and_end_of_each_action_are_reported(host: Any) -> None:
     assert told(host, "end") == [(1, "done"), (2, "armed")]
 
 
-def test_the_reboot_is_handed_out_after_the_chunk_and_the_next_chunk_waits_for_it(
+def test_reboot_follows_the_chunk_and_the_next_chunk_waits_for_it(
     host: Any,
 ) -> None:
     reference(host)
@@ -71,7 +71,7 @@ def test_the_reboot_is_handed_out_after_the_chunk_and_the_next_chunk_waits_for_i
     assert host.actions_witnessed() == [1]
 
 
-def test_after_a_boot_the_next_chunk_runs_and_the_resume_file_goes(host: Any) -> None:
+def test_next_chunk_runs_after_a_boot_and_the_resume_file_is_removed(host: Any) -> None:
     reference(host)
     host.start()
     pending = host.call("mgractionchains.get_pending_resume").ret.value
@@ -89,7 +89,7 @@ def test_after_a_boot_the_next_chunk_runs_and_the_resume_file_goes(host: Any) ->
     assert list((host.folder / "conf/minion.d").iterdir()) == []
 
 
-def test_a_second_start_event_resumes_nothing(host: Any) -> None:
+def test_second_start_event_resumes_nothing(host: Any) -> None:
     reference(host)
     host.start()
     host.reboot()
@@ -98,12 +98,12 @@ def test_a_second_start_event_resumes_nothing(host: Any) -> None:
     assert host.actions_witnessed() == [1, 3]
 
 
-def test_a_resume_without_a_resume_file_gives_nothing(host: Any) -> None:
+def test_resume_without_a_resume_file_does_nothing(host: Any) -> None:
     assert host.resume().ret.value == {}
     assert host.call("mgractionchains.get_pending_resume").ret.value == {}
 
 
-def test_a_second_start_of_the_same_chain_gives_the_recorded_results(host: Any) -> None:
+def test_second_start_of_a_chain_returns_the_recorded_results(host: Any) -> None:
     reference(host)
     first = host.start()
     again = host.start()
@@ -111,7 +111,7 @@ def test_a_second_start_of_the_same_chain_gives_the_recorded_results(host: Any) 
     assert host.actions_witnessed() == [1]
 
 
-def test_a_failed_action_fails_the_chain_and_the_armed_reboot_never_comes(host: Any) -> None:
+def test_failed_action_fails_the_chain_and_prevents_the_armed_reboot(host: Any) -> None:
     host.render([host.action(1, ONCE, True), host.action(2, REBOOT)], [host.action(3)])
     outcome = host.start()
     assert (outcome.ret.success, outcome.ret.retcode) == (False, 2)
@@ -122,7 +122,7 @@ def test_a_failed_action_fails_the_chain_and_the_armed_reboot_never_comes(host: 
     assert host.actions_witnessed() == [1]
 
 
-def test_a_reboot_whose_chunk_fails_after_it_is_called_off_and_shown_as_failed(host: Any) -> None:
+def test_reboot_is_cancelled_and_shown_as_failed_when_its_chunk_fails_later(host: Any) -> None:
     reference(host)
     folder = host.folder / "conf/minion.d"
     folder.mkdir()
@@ -132,7 +132,7 @@ def test_a_reboot_whose_chunk_fails_after_it_is_called_off_and_shown_as_failed(h
     assert outcome.after is None
 
 
-def test_reboot_that_is_called_off_says_what_failed_and_why(
+def test_cancelled_reboot_names_the_failed_action_and_the_reason(
     host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(*_: Any) -> None:
@@ -147,7 +147,7 @@ def test_reboot_that_is_called_off_says_what_failed_and_why(
     assert "schedule_next_chunk failed: " in called_off and "Read-only file system" in called_off
 
 
-def test_a_final_reboot_is_handed_out_and_closes_the_chain_when_it_has_happened(
+def test_final_reboot_closes_the_chain_when_it_has_happened(
     host: Any,
 ) -> None:
     host.render([host.action(1), host.action(2, REBOOT)])
@@ -182,7 +182,7 @@ def test_agent_upgrade_continues_only_in_the_new_agent(host: Any) -> None:
     assert host.actions_witnessed() == [1, 2, 3]
 
 
-def test_a_new_agent_that_did_not_come_up_fails_the_upgrade(host: Any) -> None:
+def test_new_agent_that_does_not_start_fails_the_upgrade(host: Any) -> None:
     host.render([host.action(1), host.action(2, UPGRADE)], [host.action(3)])
     host.start()
     assert chain_run.refuse_boundary(host.place, "Version 2 did not start; back on version 1.")
@@ -196,7 +196,7 @@ def test_a_new_agent_that_did_not_come_up_fails_the_upgrade(host: Any) -> None:
     assert host.actions_witnessed() == [1, 2]
 
 
-def test_another_chain_is_refused_with_the_command_that_clears_the_first(host: Any) -> None:
+def test_second_chain_is_refused_with_the_command_that_clears_the_first(host: Any) -> None:
     reference(host)
     host.start()
     outcome = host.call("mgractionchains.start", 7)
@@ -204,7 +204,7 @@ def test_another_chain_is_refused_with_the_command_that_clears_the_first(host: A
     assert "mgractionchains.clean" in outcome.ret.value
 
 
-def test_clean_gives_the_waiting_chain_up(host: Any) -> None:
+def test_clean_removes_the_waiting_chain(host: Any) -> None:
     reference(host)
     host.start()
     assert host.call("mgractionchains.clean").ret.value["removed"] is True
@@ -214,7 +214,7 @@ def test_clean_gives_the_waiting_chain_up(host: Any) -> None:
     assert host.call("mgractionchains.clean").ret.value["removed"] is False
 
 
-def test_clean_takes_back_the_reboot_that_the_chain_asked_for(host: Any) -> None:
+def test_clean_cancels_the_reboot_requested_by_the_chain(host: Any) -> None:
     reference(host)
     host.start()
     after = host.call("mgractionchains.clean").after
@@ -223,7 +223,7 @@ def test_clean_takes_back_the_reboot_that_the_chain_asked_for(host: Any) -> None
 
 
 @pytest.mark.parametrize("goes_on", ["start", "resume", "clean", "agent"])
-def test_what_a_kill_left_of_a_chain_that_came_is_swept_by_whoever_comes_next(
+def test_files_of_an_interrupted_chain_receipt_are_removed_by_the_next_call(
     host: Any, goes_on: str
 ) -> None:
     host.render([host.action(1), host.action(2, REBOOT)], [host.action(3)])
@@ -238,14 +238,14 @@ def test_what_a_kill_left_of_a_chain_that_came_is_swept_by_whoever_comes_next(
     assert not left.exists()
 
 
-def test_clean_of_another_chain_leaves_the_waiting_one(host: Any) -> None:
+def test_clean_of_another_chain_keeps_the_waiting_one(host: Any) -> None:
     reference(host)
     host.start()
     assert host.call("mgractionchains.clean", 7).ret.value["removed"] is False
     assert host.chain_state() == "waiting"
 
 
-def test_a_changed_chunk_is_refused_before_the_first_action(host: Any) -> None:
+def test_changed_chunk_is_refused_before_the_first_action(host: Any) -> None:
     reference(host)
     path = next((host.folder / "roots/actionchains").glob("*_2.sls"))
     path.write_text(path.read_text() + "# changed\n")
@@ -254,14 +254,14 @@ def test_a_changed_chunk_is_refused_before_the_first_action(host: Any) -> None:
     assert host.actions_witnessed() == []
 
 
-def test_a_missing_chunk_is_refused_before_the_first_action(host: Any) -> None:
+def test_missing_chunk_is_refused_before_the_first_action(host: Any) -> None:
     reference(host)
     next((host.folder / "roots/actionchains").glob("*_2.sls")).unlink()
     assert "is not on the file server" in host.start().ret.value
     assert host.actions_witnessed() == []
 
 
-def test_the_second_chunk_is_the_one_that_was_received_whatever_the_master_has_now(
+def test_second_chunk_is_the_received_one_even_if_the_master_changed_it(
     host: Any,
 ) -> None:
     reference(host)
@@ -273,7 +273,7 @@ def test_the_second_chunk_is_the_one_that_was_received_whatever_the_master_has_n
     assert host.actions_witnessed() == [1, 3]
 
 
-def test_an_order_of_an_older_epoch_is_refused(host: Any) -> None:
+def test_order_of_an_older_epoch_is_refused(host: Any) -> None:
     reference(host)
     host.start()
     host.manifest = dataclasses.replace(host.manifest, epoch=0)
@@ -295,7 +295,7 @@ def test_other_chunks_under_the_same_epoch_are_refused(host: Any) -> None:
     assert "with other chunks" in host.start().ret.value
 
 
-def test_a_new_master_may_count_its_chains_from_the_start(host: Any) -> None:
+def test_chain_number_can_be_reused_by_a_new_master(host: Any) -> None:
     host.render([host.action(1, ONCE)])
     assert host.start().ret.success
     host.render([host.action(5, ONCE)])
@@ -303,7 +303,7 @@ def test_a_new_master_may_count_its_chains_from_the_start(host: Any) -> None:
     assert host.actions_witnessed() == [1, 5]
 
 
-def test_a_job_that_is_called_off_begins_nothing_more_and_gives_the_chain_up(host: Any) -> None:
+def test_cancelled_job_begins_no_further_action_and_ends_the_chain(host: Any) -> None:
     host.render([host.action(1), host.action(2), host.action(3, REBOOT)], [host.action(4)])
     host.cancelled = lambda: host.actions_witnessed() == [1]
     outcome = host.start()
@@ -327,7 +327,7 @@ def fail_to_begin(monkeypatch: pytest.MonkeyPatch, fault: OSError) -> None:
     monkeypatch.setattr(Journal, "append", append)
 
 
-def test_an_action_that_can_not_be_recorded_does_not_begin(
+def test_action_that_cannot_be_recorded_does_not_begin(
     host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_to_begin(monkeypatch, OSError(errno.EIO, "Input/output error"))
@@ -353,7 +353,7 @@ def test_chain_waits_for_disk_space_before_its_next_action(
     assert host.actions_witnessed() == [1, 2, 3]
 
 
-def test_while_one_process_runs_a_chain_no_other_gives_it_up(host: Any) -> None:
+def test_running_chain_cannot_be_cleaned_by_another_process(host: Any) -> None:
     reference(host)
     host.start()
     handle = os.open(host.folder / "cache/chains/.lock", os.O_RDWR)
@@ -366,13 +366,13 @@ def test_while_one_process_runs_a_chain_no_other_gives_it_up(host: Any) -> None:
     assert host.chain_state() == "waiting"
 
 
-def test_a_chain_for_another_machine_is_refused(host: Any) -> None:
+def test_chain_for_another_machine_is_refused(host: Any) -> None:
     reference(host)
     host.manifest = dataclasses.replace(host.manifest, machine_id="other")
     assert "was rendered for machine 'other'" in host.start().ret.value
 
 
-def test_without_a_manifest_the_chunk_files_say_what_the_chain_is(host: Any) -> None:
+def test_chain_without_a_manifest_is_derived_from_its_chunk_files(host: Any) -> None:
     reference(host)
     host.manifest = None
     host.do(host.start().after)
@@ -380,7 +380,7 @@ def test_without_a_manifest_the_chunk_files_say_what_the_chain_is(host: Any) -> 
     assert host.witnessed() == ["1 boot-1", "3 boot-2"]
 
 
-def test_a_foreign_resume_file_is_refused_with_the_cure(host: Any) -> None:
+def test_foreign_resume_file_is_refused_with_the_clearing_command(host: Any) -> None:
     folder = host.folder / "conf/minion.d"
     folder.mkdir()
     (folder / "_mgractionchains.conf").write_text("next_chunk: evil\nactionchain_id: 1\n")
@@ -404,7 +404,7 @@ def test_chain_continues_from_resume_file_and_file_server_when_its_folder_was_lo
     assert host.actions_witnessed() == [1, 3]
 
 
-def test_a_promised_reboot_is_promised_again_but_not_for_ever(host: Any) -> None:
+def test_pending_reboot_is_requested_again_a_limited_number_of_times(host: Any) -> None:
     reference(host)
     host.start()
     for _ in range(chain_run.ISSUES - 1):
@@ -415,7 +415,7 @@ def test_a_promised_reboot_is_promised_again_but_not_for_ever(host: Any) -> None
 
 
 @pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "full"), InvalidStateError("no tool")])
-def test_the_agent_comes_up_when_a_reboot_can_not_be_promised_again(
+def test_agent_starts_when_a_pending_reboot_cannot_be_requested_again(
     host: Any, fault: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reference(host)
@@ -433,7 +433,7 @@ def test_the_agent_comes_up_when_a_reboot_can_not_be_promised_again(
     assert chain_run.pending_after(host.place) is not None
 
 
-def test_a_reboot_that_has_happened_is_not_promised_again(host: Any) -> None:
+def test_completed_reboot_is_not_requested_again(host: Any) -> None:
     reference(host)
     host.start()
     host.reboot()
@@ -450,7 +450,7 @@ def test_agent_can_ask_for_open_jobs(host: Any) -> None:
     assert chain_run.pending_resume(host.place)["running"] is False
 
 
-def test_a_chunk_that_can_not_be_compiled_fails_the_chain(host: Any) -> None:
+def test_chunk_that_cannot_be_compiled_fails_the_chain(host: Any) -> None:
     import hashlib
 
     manifest = host.render([host.action(1)])
@@ -466,7 +466,7 @@ def test_a_chunk_that_can_not_be_compiled_fails_the_chain(host: Any) -> None:
     assert host.chain_state() == "failed"
 
 
-def test_what_a_host_keeps_of_a_chain_is_closed_to_others(host: Any) -> None:
+def test_files_of_a_chain_on_its_host_are_private(host: Any) -> None:
     reference(host)
     host.start()
     paths: list[Path] = [host.folder / "cache/chains", *(host.folder / "cache/chains").rglob("*")]
@@ -475,7 +475,7 @@ def test_what_a_host_keeps_of_a_chain_is_closed_to_others(host: Any) -> None:
     assert {path.name for path in paths if path.stat().st_mode & 0o077} == set()
 
 
-def test_a_damaged_journal_fails_its_chain_only_and_is_cleared_by_clean(host: Any) -> None:
+def test_damaged_journal_fails_only_its_chain_and_is_removed_by_clean(host: Any) -> None:
     reference(host)
     host.start()
     journal = host.folder / "cache/chains/131/journal"
@@ -489,7 +489,7 @@ def test_a_damaged_journal_fails_its_chain_only_and_is_cleared_by_clean(host: An
     assert host.start().ret.success
 
 
-def test_the_agent_comes_up_beside_a_foreign_resume_file(host: Any) -> None:
+def test_agent_starts_beside_a_foreign_resume_file(host: Any) -> None:
     folder = host.folder / "conf/minion.d"
     folder.mkdir()
     (folder / "_mgractionchains.conf").write_text("nothing of ours\n")
@@ -525,7 +525,7 @@ def test_killed_chain_ends_its_parallel_actions_and_continues_by_their_kind(
     assert host.chain_state() == state
 
 
-def test_a_cancelled_chain_ends_its_parallel_actions_and_records_them(host: Any) -> None:
+def test_cancelled_chain_ends_its_parallel_actions_and_records_them(host: Any) -> None:
     host.render([host.action(1, parallel=True), host.action(2)])
     host.cancelled = lambda: host.actions_witnessed() == [1]
     with host.held():

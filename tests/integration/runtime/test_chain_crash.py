@@ -152,7 +152,7 @@ def test_chain_continues_without_repetition_when_stopped_before_every_effect(
     assert stop_everywhere(new_host, render, come_back, 1) == {"done", "interrupted"}
 
 
-def test_an_interrupted_script_stops_the_chain_and_says_so(new_host: Callable[[str], Any]) -> None:
+def test_interrupted_script_stops_the_chain_with_a_reason(new_host: Callable[[str], Any]) -> None:
     probe = new_host("probe")
     with_reboot(probe)
     _, effects, _ = probe.in_child(probe.start, 0)
@@ -175,7 +175,7 @@ def test_an_interrupted_script_stops_the_chain_and_says_so(new_host: Callable[[s
     assert host.actions_witnessed() == [1]
 
 
-def test_what_ended_before_the_stop_is_in_the_return_all_the_same(
+def test_actions_finished_before_a_crash_are_in_the_return(
     new_host: Callable[[str], Any],
 ) -> None:
     host = new_host("h")

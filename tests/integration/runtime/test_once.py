@@ -33,20 +33,20 @@ def job(tmp_path: Path, fun: str, *args: Any, **more: Any) -> str:
     return json.dumps({"place": place, "spec": spec, **more})
 
 
-def test_one_job_from_stdin_gives_its_return_as_the_last_line(tmp_path: Path) -> None:
+def test_job_from_stdin_prints_its_return_as_the_last_line(tmp_path: Path) -> None:
     code, lines = once(tmp_path, job(tmp_path, "pillar.raw", pillar={"k": "v"}))
     assert code == 0
     assert lines[-1]["return"]["value"] == {"k": "v"}
     assert lines[-1]["after"] is None
 
 
-def test_a_job_that_fails_is_a_return_too(tmp_path: Path) -> None:
+def test_failed_job_from_stdin_prints_a_return(tmp_path: Path) -> None:
     code, lines = once(tmp_path, job(tmp_path, "no.such"))
     assert code == 0
     assert lines[-1]["return"]["retcode"] == 1
 
 
-def test_what_a_job_prints_is_not_in_the_answer(tmp_path: Path) -> None:
+def test_output_printed_by_a_job_is_not_in_its_return(tmp_path: Path) -> None:
     (tmp_path / "roots/_modules").mkdir(parents=True)
     (tmp_path / "roots/_modules/loud.py").write_text("def shout():\n    print('loud')\n")
     roots = {"base": [str(tmp_path / "roots")]}
@@ -56,7 +56,7 @@ def test_what_a_job_prints_is_not_in_the_answer(tmp_path: Path) -> None:
     assert [list(line) for line in lines] == [["return", "after"]]
 
 
-def test_input_that_is_no_job_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_invalid_job_on_stdin_is_refused_with_the_reason(tmp_path: Path) -> None:
     for text, why in (
         ("nonsense", "Expecting value"),
         ("[]", "one JSON object"),

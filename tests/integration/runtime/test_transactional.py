@@ -99,7 +99,7 @@ def test_final_clean_arms_the_reboot_and_its_boot_closes_the_chain(host: Any) ->
     assert host.boot == 3
 
 
-def test_failed_action_keeps_the_reboot_from_coming(host: Any) -> None:
+def test_failed_action_prevents_the_reboot(host: Any) -> None:
     load(host, "mark", "reboot", "mark", fails=1)
     outcome = host.start()
     assert (outcome.ret.success, outcome.after) == (False, None)
@@ -140,7 +140,7 @@ def test_crash_at_every_effect_loses_and_repeats_nothing(
             assert done == [n for n, kind in enumerate(kinds, 1) if kind == "mark"], point
 
 
-def test_chunk_files_without_a_manifest_say_of_the_reboot(host: Any) -> None:
+def test_reboot_is_derived_from_chunk_files_without_a_manifest(host: Any) -> None:
     load(host, "mark", "reboot", "mark", "reboot")
     host.manifest = None
     host.do(host.start().after)
@@ -211,7 +211,7 @@ def test_snapshot_of_a_failed_action_is_dropped(host: Any, snapshots: Path) -> N
     assert not (snapshots / "new").exists()
 
 
-def test_snapshot_that_can_not_be_kept_fails_the_action(host: Any, snapshots: Path) -> None:
+def test_snapshot_that_cannot_be_kept_fails_the_action(host: Any, snapshots: Path) -> None:
     write_program(snapshots, keep="/bin/false")
     load(host, "mark")
     (row,) = host.start().ret.value.values()
@@ -230,7 +230,7 @@ def test_program_that_makes_no_snapshot_fails_the_action(host: Any, snapshots: P
     assert row["comment"].endswith("Error: no space left")
 
 
-def test_missing_program_is_named(host: Any, snapshots: Path) -> None:
+def test_missing_transactional_update_program_is_reported(host: Any, snapshots: Path) -> None:
     (snapshots / "bin" / transaction.PROGRAM).unlink()
     load(host, "mark")
     (row,) = host.start().ret.value.values()

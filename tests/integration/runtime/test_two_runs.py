@@ -30,7 +30,7 @@ def resume_file(host: Any) -> Path:
     return Path(host.folder) / "conf" / "minion.d" / NAME
 
 
-def test_a_named_resume_runs_its_chain_and_says_which(host: Any) -> None:
+def test_resume_of_a_named_run_reports_that_run(host: Any) -> None:
     waits(host)
     outcome = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1)
     assert outcome.ret.success
@@ -39,7 +39,7 @@ def test_a_named_resume_runs_its_chain_and_says_which(host: Any) -> None:
 
 
 @pytest.mark.parametrize(("chain", "epoch"), [(CHAIN + 1, 1), (CHAIN, 2)])
-def test_a_resume_of_another_run_leaves_the_waiting_one(host: Any, chain: int, epoch: int) -> None:
+def test_resume_of_another_run_keeps_the_waiting_one(host: Any, chain: int, epoch: int) -> None:
     waits(host)
     said = host.call("mgractionchains.resume", actionchain_id=chain, epoch=epoch).ret.value
     assert (said["state"], said["actionchain_id"], said["epoch"]) == ("unknown", chain, epoch)
@@ -49,7 +49,7 @@ def test_a_resume_of_another_run_leaves_the_waiting_one(host: Any, chain: int, e
     assert host.actions_witnessed() == [1, 3]
 
 
-def test_a_resume_of_a_run_that_has_ended_says_how(host: Any) -> None:
+def test_resume_of_an_ended_run_reports_its_result(host: Any) -> None:
     waits(host)
     host.call("mgractionchains.clean")
     said = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1).ret
@@ -57,7 +57,7 @@ def test_a_resume_of_a_run_that_has_ended_says_how(host: Any) -> None:
     assert said.epochs == {str(CHAIN): 1}
 
 
-def test_a_resume_that_has_to_wait_says_which_run_waits(host: Any) -> None:
+def test_resume_that_has_to_wait_names_the_waiting_run(host: Any) -> None:
     a = host.action
     host.render([a(1), a(2, REBOOT)], [a(3)])
     host.start()
@@ -68,7 +68,7 @@ def test_a_resume_that_has_to_wait_says_which_run_waits(host: Any) -> None:
 
 
 @pytest.mark.parametrize("epoch", ["x", -1, True])
-def test_a_run_that_is_no_number_is_refused(host: Any, epoch: Any) -> None:
+def test_run_that_is_not_a_number_is_refused(host: Any, epoch: Any) -> None:
     ret = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=epoch).ret
     assert not ret.success
     assert "epoch must be a number" in ret.value
@@ -76,7 +76,7 @@ def test_a_run_that_is_no_number_is_refused(host: Any, epoch: Any) -> None:
     assert "name the chain" in ret.value
 
 
-def test_a_clean_of_an_older_run_leaves_the_newer_one(host: Any) -> None:
+def test_clean_of_an_older_run_keeps_the_newer_one(host: Any) -> None:
     waits(host, epoch=2)
     said = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=1).ret.value
     assert (said["removed"], said["runs"]) == (False, [])
@@ -84,7 +84,7 @@ def test_a_clean_of_an_older_run_leaves_the_newer_one(host: Any) -> None:
     assert host.actions_witnessed() == [1, 3]
 
 
-def test_a_clean_ends_the_run_that_it_names_and_says_so(host: Any) -> None:
+def test_clean_ends_and_reports_the_run_that_it_names(host: Any) -> None:
     waits(host, epoch=2)
     said = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=2).ret.value
     assert said["runs"] == [{"actionchain_id": CHAIN, "epoch": 2}]
@@ -92,7 +92,7 @@ def test_a_clean_ends_the_run_that_it_names_and_says_so(host: Any) -> None:
     assert host.chain_state() == "cancelled"
 
 
-def test_a_clean_of_an_older_run_leaves_a_newer_one_whose_journal_is_damaged(host: Any) -> None:
+def test_clean_of_an_older_run_keeps_a_newer_one_with_a_damaged_journal(host: Any) -> None:
     waits(host, epoch=2)
     journal = host.folder / "cache" / "chains" / str(CHAIN) / "journal"
     journal.write_bytes(b"x" * 20 + b"\n" + journal.read_bytes())
@@ -104,7 +104,7 @@ def test_a_clean_of_an_older_run_leaves_a_newer_one_whose_journal_is_damaged(hos
 
 
 @pytest.mark.parametrize("suffix", ["", ".running"])
-def test_a_newer_run_is_not_resumed_by_the_file_of_an_older_one(host: Any, suffix: str) -> None:
+def test_resume_file_of_an_older_run_does_not_resume_a_newer_one(host: Any, suffix: str) -> None:
     waits(host)
     if suffix:
         resume_file(host).rename(f"{resume_file(host)}{suffix}")
@@ -119,7 +119,7 @@ def test_a_newer_run_is_not_resumed_by_the_file_of_an_older_one(host: Any, suffi
     assert host.actions_witnessed() == [1, 1, 3]
 
 
-def test_a_kill_before_the_older_file_is_removed_resumes_nothing_of_it(host: Any) -> None:
+def test_crash_before_an_older_resume_file_is_removed_resumes_nothing_of_it(host: Any) -> None:
     waits(host)
     older = resume_file(host).read_bytes()
     a = host.action
@@ -132,7 +132,7 @@ def test_a_kill_before_the_older_file_is_removed_resumes_nothing_of_it(host: Any
     assert not resume_file(host).exists()
 
 
-def test_a_file_that_outlived_its_chain_keeps_no_other_from_starting(host: Any) -> None:
+def test_resume_file_of_an_ended_chain_does_not_block_another(host: Any) -> None:
     waits(host)
     left = resume_file(host).read_bytes()
     host.call("mgractionchains.clean")
@@ -213,7 +213,7 @@ print("removed:", not place.exists(), "precious:", (kept / "precious").exists())
         ("read only", "Read-only file system", "first: mount -o remount,rw '"),
     ],
 )
-def test_what_can_not_be_removed_is_named_with_a_cure_that_works(
+def test_failed_removal_is_reported_with_a_working_remedy(
     tmp_path: Path, how: str, why: str, cure: str
 ) -> None:
     place = tmp_path / "minion d" / "place"

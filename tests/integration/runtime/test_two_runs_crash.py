@@ -62,7 +62,7 @@ def go_to_the_end(host: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("first", ["start", "named", "unnamed", "clean"])
-def test_a_newer_run_survives_a_stop_at_any_effect_of_its_start(
+def test_newer_run_survives_a_crash_at_any_effect_of_its_start(
     new_host: Callable[[str], Any], first: str
 ) -> None:
     for host in stops(new_host, lambda host: host.start()):
@@ -86,7 +86,7 @@ def test_a_newer_run_survives_a_stop_at_any_effect_of_its_start(
         assert not resume_file(host).exists()
 
 
-def test_a_clean_that_is_stopped_at_any_effect_is_finished_by_the_next_one(
+def test_clean_that_crashed_at_any_effect_is_finished_by_the_next_one(
     new_host: Callable[[str], Any],
 ) -> None:
     for host in stops(new_host, lambda host: host.call("mgractionchains.clean", **CLEAN)):

@@ -48,7 +48,7 @@ def chain(site: Site, evil: Hostile, victim: Hostile) -> int:
     return schedule(site, "shared", "victim,evil", "true")
 
 
-def test_another_minions_actions_do_not_move(
+def test_minion_cannot_change_actions_of_another(
     site: Site, evil: Hostile, victim: Hostile, chain: int
 ) -> None:
     jid, own = order_of(victim, chain), order_of(evil, chain)

@@ -62,7 +62,7 @@ def next_order(minion: Hostile) -> JobSpec:
 
 
 @pytest.mark.parametrize("tag", FORGED)
-def test_a_tag_of_the_master_is_kept_under_the_minions_own_name(
+def test_event_with_a_tag_of_the_master_is_stored_under_the_minions_name(
     site: Site, evil: Hostile, tag: str
 ) -> None:
     before = len(site.all_events(tag))
@@ -72,7 +72,7 @@ def test_a_tag_of_the_master_is_kept_under_the_minions_own_name(
     assert newest["tag"] == f"minion/evil/event/{tag}"
 
 
-def test_no_event_of_a_minion_starts_what_the_masters_own_start(
+def test_event_of_a_minion_triggers_no_reaction_to_master_events(
     site: Site, evil: Hostile, victim: Hostile
 ) -> None:
     for tag in FORGED[:3]:
@@ -89,7 +89,7 @@ def test_no_event_of_a_minion_starts_what_the_masters_own_start(
     assert sorted(resumed) == ["evil", "victim"]
 
 
-def test_the_id_in_an_events_data_is_the_senders(
+def test_id_in_event_data_is_that_of_the_sender(
     site: Site, evil: Hostile, victim: Hostile
 ) -> None:
     fire(evil, "app/deployed", id="victim", said="{{ 7*7 }}{% raw %}")
@@ -99,10 +99,10 @@ def test_the_id_in_an_events_data_is_the_senders(
 
 
 @pytest.mark.parametrize("event_id", ["", "x" * 65])
-def test_an_event_without_a_usable_id_is_refused(evil: Hostile, event_id: str) -> None:
+def test_event_without_a_valid_id_is_refused(evil: Hostile, event_id: str) -> None:
     assert isinstance(evil.ask(EventFired(event_id, "app/x", {})), Failure)
 
 
 @pytest.mark.parametrize("tag", ["", "a\nb", "a\x1b[2J", "x" * 1025])
-def test_a_tag_that_is_none_is_refused(evil: Hostile, tag: str) -> None:
+def test_event_with_an_invalid_tag_is_refused(evil: Hostile, tag: str) -> None:
     assert isinstance(evil.ask(EventFired("e", tag, {})), Failure)

@@ -64,7 +64,7 @@ def flooder(site: Site) -> Iterator[Hostile]:
 
 
 @pytest.mark.parametrize(("socket", "size"), [("control", 40), ("bulk", 40), ("enrol", 1)])
-def test_a_frame_over_the_limit_ends_the_connection(
+def test_frame_above_the_socket_limit_ends_the_connection(
     flooder: Hostile, socket: str, size: int
 ) -> None:
     flooder.raw(bytes(size * MIB), socket=socket)
@@ -72,7 +72,7 @@ def test_a_frame_over_the_limit_ends_the_connection(
         flooder.ask(EventFired("after", "app/after", {}), socket, 1.0)
 
 
-def test_a_frame_below_the_limit_of_the_socket_and_above_that_of_the_wire_is_answered(
+def test_frame_between_the_limits_of_wire_and_socket_is_answered(
     flooder: Hostile,
 ) -> None:
     msg_id = wire.new_id()
@@ -81,7 +81,7 @@ def test_a_frame_below_the_limit_of_the_socket_and_above_that_of_the_wire_is_ans
     assert isinstance(answer, Failure) and "the control socket takes" in answer.message
 
 
-def test_a_message_of_many_parts_ends_the_connection(flooder: Hostile) -> None:
+def test_multipart_message_ends_the_connection(flooder: Hostile) -> None:
     flooder.raw(*[bytes(MIB // 2)] * 100)
     assert flooder.is_deaf()
 
@@ -104,7 +104,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=list(BODIES))
-def test_a_body_that_is_none_is_answered_and_harms_nobody(flooder: Hostile, body: bytes) -> None:
+def test_malformed_body_is_answered_and_affects_nobody_else(flooder: Hostile, body: bytes) -> None:
     msg_id = wire.new_id()
     flooder.raw(bytes([30, 1]) + msg_id + bytes(16) + body)
     answer = flooder.answer(msg_id)
@@ -113,26 +113,26 @@ def test_a_body_that_is_none_is_answered_and_harms_nobody(flooder: Hostile, body
 
 
 @pytest.mark.parametrize("version", [0, 2, 255])
-def test_another_version_of_the_wire_is_refused(flooder: Hostile, version: int) -> None:
+def test_other_wire_version_is_refused(flooder: Hostile, version: int) -> None:
     msg_id = wire.new_id()
     flooder.raw(bytes([13, version]) + msg_id + bytes(16) + msgpack.packb({"seq": 1}))
     answer = flooder.answer(msg_id)
     assert isinstance(answer, Failure) and "is not spoken here" in answer.message
 
 
-def test_bad_frames_cost_their_sender_the_connection(flooder: Hostile) -> None:
+def test_malformed_frames_disconnect_their_sender(flooder: Hostile) -> None:
     for _ in range(200):
         flooder.raw(b"\xff" * 40)
     assert flooder.is_deaf()
 
 
-def test_a_flood_of_every_unknown_type_is_refused(flooder: Hostile) -> None:
+def test_messages_of_unknown_types_are_refused(flooder: Hostile) -> None:
     for number in {*range(256)} - {*TYPES}:
         flooder.raw(bytes([number, 1]) + bytes(32) + b"\x80")
     assert flooder.is_deaf()
 
 
-def test_returns_that_are_never_completed_are_few(flooder: Hostile) -> None:
+def test_incomplete_returns_are_limited(flooder: Hostile) -> None:
     for number in range(100):
         part = ReturnPart(f"{20260101000000000000 + number}", DIGEST, 0, 8, b"")
         msg_id = flooder.say(part, "bulk")
@@ -141,7 +141,7 @@ def test_returns_that_are_never_completed_are_few(flooder: Hostile) -> None:
             assert isinstance(answer, Failure) and "unfinished returns" in answer.message
 
 
-def test_pieces_beyond_the_limit_are_dropped(flooder: Hostile) -> None:
+def test_return_parts_above_the_limit_are_dropped(flooder: Hostile) -> None:
     piece = bytes(wire.CHUNK_BYTES)
     answers = []
     for number in range(24):
@@ -152,7 +152,7 @@ def test_pieces_beyond_the_limit_are_dropped(flooder: Hostile) -> None:
     assert {answer.code for answer in answers} == {"LimitError"}
 
 
-def test_greetings_without_end_make_few_sessions(site: Site, flooder: Hostile) -> None:
+def test_sessions_created_by_repeated_hellos_are_limited(site: Site, flooder: Hostile) -> None:
     for number in range(150):
         flooder.say(flooder.hello(session=f"s{number}", grains={"x": "y" * 100_000}))
     flooder.receive(Refused)
@@ -188,7 +188,7 @@ def test_pillar_requests_do_not_block_other_requests(evil: Hostile, victim: Host
     assert all(failure.code == "TryLaterError" for failure in later)
 
 
-def test_keys_without_end_are_limited_by_address(site: Site) -> None:
+def test_pending_keys_are_limited_by_address(site: Site) -> None:
     waiting = len(site.keys()["pending"])
     said = []
     for number in range(120):

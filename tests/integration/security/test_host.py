@@ -106,7 +106,7 @@ SECRET_WORK = [
 ]
 
 
-def test_secrets_are_in_no_log_event_or_list(fleet: Fleet) -> None:
+def test_secrets_appear_in_no_log_event_or_list(fleet: Fleet) -> None:
     for words in SECRET_WORK:
         fleet.catena(*words, check=False)
     token = fleet.catena("key", "token").stdout.split()[0]
@@ -123,7 +123,7 @@ def test_secrets_are_in_no_log_event_or_list(fleet: Fleet) -> None:
     assert token not in "".join(seen)
 
 
-def test_no_secret_is_an_argument_of_a_process(fleet: Fleet) -> None:
+def test_secrets_appear_in_no_process_arguments(fleet: Fleet) -> None:
     mark = f"CATENA_DEMO_HOST={fleet.home('m1')}"
     script = (
         f"for p in /proc/[0-9]*; do grep -qsz '^{mark}$' $p/environ && "
@@ -135,7 +135,7 @@ def test_no_secret_is_an_argument_of_a_process(fleet: Fleet) -> None:
     assert CANARY not in shown
 
 
-def test_nothing_that_is_written_is_open_to_others(fleet: Fleet) -> None:
+def test_written_files_are_private(fleet: Fleet) -> None:
     fleet.catena("run", "m1", "state.apply", "secret", check=False)
     fleet.catena("chain", "create", "modes")
     fleet.catena("chain", "add", "modes", "-t", "m1", "--cmd", f"echo {CANARY}")
@@ -161,7 +161,7 @@ def reachable(path: Path, top: Path) -> bool:
     return all(folder.stat().st_mode & 0o001 for folder in between)
 
 
-def test_state_with_secrets_is_in_folders_that_only_their_owner_enters(fleet: Fleet) -> None:
+def test_folders_with_secrets_are_private(fleet: Fleet) -> None:
     for folder in (
         fleet.folder / "master/var/lib/catena/master",
         fleet.folder / "master/etc/catena/pki/master",
@@ -175,7 +175,7 @@ def test_state_with_secrets_is_in_folders_that_only_their_owner_enters(fleet: Fl
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 @pytest.mark.parametrize("whose", ["master", "minion"])
-def test_another_user_gets_nothing_from_the_sockets(fleet: Fleet, whose: str) -> None:
+def test_other_user_cannot_use_the_sockets(fleet: Fleet, whose: str) -> None:
     home = fleet.folder / "master" if whose == "master" else fleet.home("m1")
     path = home / f"run/catena/{whose}/{whose}.sock"
     text = (
@@ -190,7 +190,7 @@ def test_another_user_gets_nothing_from_the_sockets(fleet: Fleet, whose: str) ->
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 @pytest.mark.parametrize("whose", ["master", "minion"])
-def test_another_user_is_refused_even_where_the_modes_were_opened(
+def test_other_user_is_refused_although_the_socket_modes_allow_it(
     fleet: Fleet, whose: str
 ) -> None:
     home = fleet.folder / "master" if whose == "master" else fleet.home("m1")
@@ -220,7 +220,7 @@ def test_another_user_is_refused_even_where_the_modes_were_opened(
 
 
 @pytest.mark.parametrize("name", ["tags", "escape", "escape2", "escape3", "escape4"])
-def test_a_file_of_states_can_not_leave_the_renderer(fleet: Fleet, name: str) -> None:
+def test_sls_file_cannot_escape_the_renderer(fleet: Fleet, name: str) -> None:
     done = fleet.catena("run", "m1", "state.apply", name, check=False)
     assert done.returncode == 1
     assert "failed" in done.stdout
@@ -230,7 +230,7 @@ def test_a_file_of_states_can_not_leave_the_renderer(fleet: Fleet, name: str) ->
 
 
 @pytest.mark.parametrize("kind", ["tags", "jinja", "broken"])
-def test_a_broken_pillar_stops_the_run_and_shows_no_secret(fleet: Fleet, kind: str) -> None:
+def test_broken_pillar_stops_the_run_without_showing_secrets(fleet: Fleet, kind: str) -> None:
     fleet.catena("run", "m1", "grains.setval", "break", kind)
     try:
         done = fleet.catena("run", "m1", "state.apply", "secret", check=False)
@@ -241,7 +241,7 @@ def test_a_broken_pillar_stops_the_run_and_shows_no_secret(fleet: Fleet, kind: s
         fleet.catena("run", "m1", "grains.delkey", "break")
 
 
-def test_what_a_minion_says_is_no_template_and_no_terminal_code(fleet: Fleet) -> None:
+def test_text_of_a_minion_is_neither_rendered_nor_sent_raw_to_the_terminal(fleet: Fleet) -> None:
     done = fleet.catena("run", "m1", "state.apply", "data")
     said = (fleet.home("m1") / "said").read_text()
     assert said.startswith("{{ 7*7 }}{% raw %}\x1b[2J")

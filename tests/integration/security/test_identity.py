@@ -36,14 +36,14 @@ def state_of(site: Site, jid: str, minion: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["victim", "VICTIM", "evil ", "../victim", "", "ev\u0456l"])
-def test_a_hello_under_another_name_is_refused(site: Site, evil: Hostile, name: str) -> None:
+def test_hello_under_another_id_is_refused(site: Site, evil: Hostile, name: str) -> None:
     second = site.stranger("evil", evil.pair)
     answer = second.ask(second.hello(id=name))
     assert isinstance(answer, Refused) and answer.code == "identity"
     second.close()
 
 
-def test_a_return_for_a_job_of_another_is_refused(
+def test_return_for_a_job_of_another_minion_is_refused(
     site: Site, evil: Hostile, victim: Hostile
 ) -> None:
     jid = run(site, "victim")
@@ -62,7 +62,7 @@ def test_a_return_for_a_job_of_another_is_refused(
     assert "forged" not in str(site.ask(jobs.SHOW, JobShow(jid)))
 
 
-def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
+def test_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
     jid = run(site, "victim")
     victim.receive(JobOrder)
     assert victim.ask(JobReturned(victim.ret(jid, value="the true one"))) == ReturnStored(jid)
@@ -71,7 +71,9 @@ def test_a_replayed_return_changes_nothing(site: Site, victim: Hostile) -> None:
     assert len(site.all_events(f"salt/job/{jid}/ret/*")) == 1
 
 
-def test_pillar_is_that_of_the_key(site: Site, evil: Hostile, victim: Hostile) -> None:
+def test_pillar_depends_on_the_key_and_not_on_claimed_grains(
+    site: Site, evil: Hostile, victim: Hostile
+) -> None:
     evil.say(GrainsUpdate({"id": "victim", "host": "victim"}))
     # Acked when everything before it is committed.
     evil.ask(EventFired("grains", "app/grains", {}))

@@ -55,7 +55,7 @@ def call(tmp_path: Path) -> Call:
 
 
 @pytest.mark.parametrize("asked", REFUSED, ids=[row[0] for row in REFUSED])
-def test_a_name_that_is_none_is_refused_before_anything_runs(
+def test_invalid_name_is_refused_before_anything_runs(
     call: Call, asked: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -69,7 +69,7 @@ def test_a_name_that_is_none_is_refused_before_anything_runs(
 
 
 @pytest.mark.parametrize("name", [*NAMES, ""])
-def test_a_command_runs_as_a_user_that_there_is_or_not_at_all(call: Call, name: str) -> None:
+def test_command_for_an_unknown_user_does_not_run(call: Call, name: str) -> None:
     ret = call("cmd.run", "echo ran", runas=name or "\0")
     assert not ret.success and "ran" not in str(ret.value).split("\n")
     assert "Traceback" not in str(ret.value)
@@ -83,11 +83,13 @@ def test_address_with_a_newline_adds_no_second_line_to_the_hosts_file(
     assert not ret.success and "is not an address" in str(ret.value)
 
 
-def test_a_name_that_apt_would_read_as_a_removal_is_refused(call: Call) -> None:
+def test_package_name_that_apt_reads_as_a_removal_is_refused(call: Call) -> None:
     assert "can't be the name" in str(call("pkg.install", "bash-").value)
 
 
-def test_files_named_like_options_are_files_to_tar(call: Call, tmp_path: Path) -> None:
+def test_file_names_that_look_like_options_are_archived_as_files(
+    call: Call, tmp_path: Path
+) -> None:
     (tmp_path / "plain").write_text("x")
     options = ["--checkpoint=1", f"--checkpoint-action=exec=touch {tmp_path}/owned"]
     ret = call("archive.tar", "cf", "all.tar", [*options, "plain"], cwd=str(tmp_path))
@@ -96,7 +98,7 @@ def test_files_named_like_options_are_files_to_tar(call: Call, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("url", ["ext::sh -c touch% x", "--upload-pack=touch x", "-u", "fd::3"])
-def test_git_fetches_from_repositories_and_runs_nothing(
+def test_git_url_cannot_run_a_program(
     call: Call, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -104,7 +106,7 @@ def test_git_fetches_from_repositories_and_runs_nothing(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_template_is_rendered_once(call: Call, tmp_path: Path) -> None:
+def test_template_is_rendered_once(call: Call, tmp_path: Path) -> None:
     (tmp_path / "outer.sls").write_text(
         "{% set x = '{{ 7*7 }}' %}said:\n  file.managed:\n"
         f"  - name: {tmp_path}/said\n  - contents: {{{{ x | json }}}}\n"

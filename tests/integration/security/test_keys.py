@@ -51,7 +51,7 @@ def proof(site: Site, minion: Hostile, secret: str, name: str = "") -> str:
     return token_proof(secret, minion.pair.public, site.key, name or minion.name)
 
 
-def test_sixty_hostile_ids_are_refused_and_kept_nowhere(site: Site) -> None:
+def test_hostile_ids_are_refused_and_not_stored(site: Site) -> None:
     assert len(HOSTILE_IDS) >= 60
     before = site.keys()
     for number, name in enumerate(HOSTILE_IDS):
@@ -65,7 +65,7 @@ def test_sixty_hostile_ids_are_refused_and_kept_nowhere(site: Site) -> None:
 
 
 @pytest.mark.parametrize("socket", ["control", "bulk"])
-def test_a_key_that_waits_gets_nothing_through(site: Site, socket: str) -> None:
+def test_messages_of_a_pending_key_are_ignored(site: Site, socket: str) -> None:
     stranger = site.stranger("waits")
     stranger.knock()
     stranger.say(EventFired("e", "app/stranger", {}), socket)
@@ -74,13 +74,13 @@ def test_a_key_that_waits_gets_nothing_through(site: Site, socket: str) -> None:
     site.decide("delete", "waits")
 
 
-def test_the_enrol_socket_takes_nothing_but_knocking(site: Site, evil: Hostile) -> None:
+def test_enrol_socket_accepts_only_enrolment_messages(site: Site, evil: Hostile) -> None:
     for message in (evil.hello(), Ping(1), JobReturned(evil.ret("2" * 20))):
         answer = evil.ask(message, "enrol")
         assert isinstance(answer, Failure) and "may not arrive" in answer.message
 
 
-def test_a_second_key_for_a_known_id_never_replaces_the_first(site: Site, victim: Hostile) -> None:
+def test_second_key_for_a_known_id_never_replaces_the_first(site: Site, victim: Hostile) -> None:
     clone = site.stranger("victim")
     assert clone.knock().state == "denied"
     (first,) = [key for key in site.keys()["accepted"] if key["id"] == "victim"]
@@ -92,7 +92,7 @@ def test_a_second_key_for_a_known_id_never_replaces_the_first(site: Site, victim
     assert clone.knock().state == "denied"
 
 
-def test_a_token_works_once_for_its_id_and_key_only(site: Site) -> None:
+def test_token_works_once_for_its_id_and_key_only(site: Site) -> None:
     one, other, thief = (site.stranger(name) for name in ("tok1", "tok2", "tok1x"))
     secret = token(site, "tok1")
     # The proof that another key, id or master made is worth nothing here.
@@ -126,7 +126,7 @@ def test_deleted_minion_is_disconnected_at_once(site: Site) -> None:
         minion.ask(minion.hello(), seconds=0.5)
 
 
-def test_a_new_host_under_an_old_id_gets_nothing_of_the_old_one(site: Site) -> None:
+def test_new_host_with_a_deleted_id_receives_nothing_of_the_old_one(site: Site) -> None:
     site.minion("reused").drop("control")
     asked = RunJob(tgt="reused", tgt_type="list", fun="cmd.run", args=("secret",))
     waiting = site.ask(jobs.RUN, asked)["jid"]
@@ -155,7 +155,7 @@ def test_key_rotation_for_another_minion_is_refused(evil: Hostile, victim: Hosti
         assert isinstance(evil.ask(KeyAnnounce(public)), Failure)
 
 
-def test_a_rotation_ends_the_old_key_and_gives_one_new_one(site: Site) -> None:
+def test_key_rotation_replaces_the_old_key_by_one_new_one(site: Site) -> None:
     minion = site.minion("turner")
     first, second = site.stranger("turner"), site.stranger("turner")
     assert isinstance(minion.ask(KeyAnnounce(first.pair.public)), KeyTaken)
@@ -169,7 +169,7 @@ def test_a_rotation_ends_the_old_key_and_gives_one_new_one(site: Site) -> None:
     assert [k["id"] for k in site.keys()["accepted"]].count("turner") == 1
 
 
-def test_a_copied_key_is_refused_while_its_owner_lives(site: Site, victim: Hostile) -> None:
+def test_copied_key_is_refused_while_its_owner_is_connected(site: Site, victim: Hostile) -> None:
     clone = site.stranger("victim", victim.pair)
     msg_id = clone.say(clone.hello(session="another"))
     victim.ping()
@@ -182,7 +182,7 @@ def test_a_copied_key_is_refused_while_its_owner_lives(site: Site, victim: Hosti
     clone.close()
 
 
-def test_no_mechanism_but_curve_is_spoken(site: Site) -> None:
+def test_only_the_curve_mechanism_is_accepted(site: Site) -> None:
     for name in ("control", "bulk", "enrol"):
         sock = site.context.socket(zmq.DEALER)
         sock.setsockopt(zmq.LINGER, 0)
@@ -206,14 +206,14 @@ def test_chosen_routing_id_receives_no_foreign_messages(
     thief.close()
 
 
-def test_the_masters_secret_key_is_its_owners(site: Site) -> None:
+def test_secret_key_of_the_master_is_private(site: Site) -> None:
     folder = site.home / "etc/catena/pki/master"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "curve.key").stat().st_mode & 0o777 == 0o600
     assert read_limited(folder / "curve.key", 100).decode().strip() not in site.log
 
 
-async def test_denied_keys_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_denied_keys_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enrol, "DENIED_LIMIT", 2)
     async with a_master() as master:
         await Knocker(master, "web1").ask()

@@ -55,7 +55,7 @@ JIDS = ["../../../proc/kmsg", "", "2026010100000000000", "x" * 20, "\uff12" * 20
 
 
 @pytest.mark.parametrize("path", HOSTILE)
-def test_no_path_leaves_the_roots(evil: Hostile, path: str) -> None:
+def test_path_outside_the_file_roots_is_refused(evil: Hostile, path: str) -> None:
     for digest in (DIGEST, hashlib.sha256(b"").hexdigest(), "", "../x"):
         for request in (
             ChunkRequest("base", path, digest, 0),
@@ -67,21 +67,21 @@ def test_no_path_leaves_the_roots(evil: Hostile, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["../outside", "no/such", "link", "/etc/passwd", "/etc/no"])
-def test_what_is_not_served_is_not_told_from_what_is_not_there(evil: Hostile, path: str) -> None:
+def test_forbidden_and_missing_files_give_the_same_answer(evil: Hostile, path: str) -> None:
     answer = evil.ask(ChunkRequest("base", path, DIGEST, 0), "bulk")
     assert isinstance(answer, Failure)
     assert "outside" not in answer.message.replace(path, "")
 
 
 @pytest.mark.parametrize("offset", [-1, 2**62, 2**63 - 1])
-def test_a_place_outside_a_file_is_refused_or_empty(evil: Hostile, offset: int) -> None:
+def test_chunk_outside_a_file_is_refused_or_empty(evil: Hostile, offset: int) -> None:
     listed = evil.ask(ManifestRequest("base"), "bulk")
     answer = evil.ask(ChunkRequest("base", "", listed.sha256, offset), "bulk")
     assert isinstance(answer, Failure) or answer.data == b""
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_an_environment_that_is_not_configured_has_nothing(evil: Hostile, name: str) -> None:
+def test_unconfigured_environment_has_no_files(evil: Hostile, name: str) -> None:
     listed = evil.ask(ManifestRequest(name), "bulk")
     if isinstance(listed, ManifestReply):
         blob = evil.ask(ChunkRequest(name, "", listed.sha256, 0), "bulk")
@@ -93,19 +93,19 @@ def test_an_environment_that_is_not_configured_has_nothing(evil: Hostile, name: 
 
 
 @pytest.mark.parametrize("jid", JIDS)
-def test_a_jid_that_is_none_is_refused(evil: Hostile, jid: str) -> None:
+def test_invalid_jid_is_refused(evil: Hostile, jid: str) -> None:
     for message in (JobReturned(evil.ret(jid)), JobReceived(jid, 0), JobRejected(jid, "x")):
         assert isinstance(evil.ask(message), Failure)
     assert isinstance(evil.ask(ReturnPart(jid, DIGEST, 0, 1, b"x"), "bulk"), Failure)
 
 
-def test_nobody_pushes_files(site: Site, evil: Hostile) -> None:
+def test_minion_cannot_push_files(site: Site, evil: Hostile) -> None:
     push = FilePush("../../../../etc/cron.d/x", DIGEST, 0, 1, b"x")
     assert isinstance(evil.ask(push, "bulk"), Failure)
     assert not Path("/etc/cron.d/x").exists()
 
 
-def test_the_chunks_of_a_chain_are_seen_by_their_minion_only(
+def test_chunks_of_a_chain_are_served_only_to_their_minion(
     site: Site, evil: Hostile, victim: Hostile
 ) -> None:
     chain = schedule(site, "secret", "victim", f"echo {CANARY}")

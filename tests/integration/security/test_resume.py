@@ -33,7 +33,9 @@ def finish(host: PretendedHost) -> None:
     assert host.actions_witnessed() == [1, 3, 5]
 
 
-def test_an_older_copy_runs_no_action_again_in_the_middle(host: PretendedHost) -> None:
+def test_older_copy_of_a_resume_file_repeats_no_action_during_the_chain(
+    host: PretendedHost,
+) -> None:
     old = resume_file(host).read_bytes()
     host.do(host.resume().after)
     assert host.actions_witnessed() == [1, 3]
@@ -45,7 +47,7 @@ def test_an_older_copy_runs_no_action_again_in_the_middle(host: PretendedHost) -
     assert [n for n in host.actions_witnessed() if n != 5] == [1, 3]
 
 
-def test_an_older_copy_runs_nothing_after_the_end(host: PretendedHost) -> None:
+def test_older_copy_of_a_resume_file_runs_nothing_after_the_chain(host: PretendedHost) -> None:
     old = resume_file(host).read_bytes()
     finish(host)
     for name in ("", ".running"):
@@ -73,7 +75,9 @@ def test_an_older_copy_runs_nothing_after_the_end(host: PretendedHost) -> None:
         lambda data: b"\0" * 70_000,
     ],
 )
-def test_a_changed_file_stops_the_chain_with_the_cure(host: PretendedHost, change: object) -> None:
+def test_changed_resume_file_stops_the_chain_with_the_clearing_command(
+    host: PretendedHost, change: object
+) -> None:
     assert callable(change)
     path = resume_file(host)
     path.write_bytes(change(path.read_bytes()))
@@ -83,7 +87,7 @@ def test_a_changed_file_stops_the_chain_with_the_cure(host: PretendedHost, chang
     assert host.actions_witnessed() == [1]
 
 
-def test_a_chunk_that_was_changed_on_the_disk_does_not_run(host: PretendedHost) -> None:
+def test_chunk_changed_on_disk_does_not_run(host: PretendedHost) -> None:
     chunks = [p for p in (host.folder / "cache/chains").rglob("*.sls") if p.stem.endswith("_2")]
     assert chunks
     for path in chunks:
@@ -94,7 +98,7 @@ def test_a_chunk_that_was_changed_on_the_disk_does_not_run(host: PretendedHost) 
 
 
 @pytest.mark.parametrize("target", ["/etc/shadow", "/dev/zero", "/proc/kmsg", "loop", "folder"])
-def test_link_in_the_place_of_the_file_is_not_read(host: PretendedHost, target: str) -> None:
+def test_link_in_place_of_the_resume_file_is_not_read(host: PretendedHost, target: str) -> None:
     path = resume_file(host)
     path.unlink()
     if target == "folder":

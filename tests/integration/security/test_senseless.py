@@ -169,7 +169,7 @@ def watch(site: Site, victim: Hostile) -> Watch:
 
 
 @pytest.mark.parametrize("socket", ["control", "bulk"])
-def test_no_field_of_an_accepted_minion_harms_the_master(
+def test_extreme_fields_of_an_accepted_minion_do_not_harm_the_master(
     site: Site, watch: Watch, socket: str
 ) -> None:
     for kind in kinds(socket):
@@ -195,7 +195,7 @@ def given(site: Site, minion: Hostile, fun: str = "test.ping") -> str:
 
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: repr(value)[:30])
-def test_no_data_of_an_accepted_minion_harms_the_master(
+def test_odd_data_of_an_accepted_minion_does_not_harm_the_master(
     site: Site, evil: Hostile, watch: Watch, value: Any
 ) -> None:
     jid = given(site, evil)
@@ -217,7 +217,7 @@ def test_no_data_of_an_accepted_minion_harms_the_master(
 
 
 @pytest.mark.parametrize("number", [0, -1, BIG, -(2**63)])
-def test_no_numbers_of_a_return_harm_the_master_together(
+def test_combined_extreme_numbers_of_a_return_do_not_harm_the_master(
     site: Site, evil: Hostile, watch: Watch, number: int
 ) -> None:
     for seconds in (NAN, INF, float(number)):
@@ -241,7 +241,9 @@ def test_goodbye_ends_only_the_session_of_its_sender(
     assert watch.harm() == []
 
 
-def test_no_field_of_an_unaccepted_peer_harms_the_master(site: Site, watch: Watch) -> None:
+def test_extreme_fields_of_an_unaccepted_peer_do_not_harm_the_master(
+    site: Site, watch: Watch
+) -> None:
     for number, kind in enumerate(kinds("enrol")):
         for place, message in enumerate(changed(base(kind, site.stranger("odd"), ""))):
             if LONG in vars(message).values():
@@ -255,7 +257,9 @@ def test_no_field_of_an_unaccepted_peer_harms_the_master(site: Site, watch: Watc
     assert watch.harm() == []
 
 
-def test_no_field_of_a_local_request_harms_the_master(site: Site, watch: Watch) -> None:
+def test_extreme_fields_of_a_local_request_do_not_harm_the_master(
+    site: Site, watch: Watch
+) -> None:
     client = MasterClient(site.socket)
     asks = contracts()
     for verb in sorted(asks.keys() - LEFT_OUT):

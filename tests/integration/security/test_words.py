@@ -33,7 +33,7 @@ def clean(text: str) -> bool:
     return not any(mark in text for mark in BAD)
 
 
-def test_the_log_has_one_printable_line_for_each_refusal(site: Site) -> None:
+def test_log_has_one_printable_line_for_each_refusal(site: Site) -> None:
     minion = site.minion("talker")
     stranger = site.stranger(TEXT)
     assert isinstance(stranger.knock(), Failure)
@@ -48,7 +48,7 @@ def test_the_log_has_one_printable_line_for_each_refusal(site: Site) -> None:
     assert clean(site.log.replace("\n2026-11", ""))
 
 
-def test_tables_and_lists_show_codes_as_text(site: Site) -> None:
+def test_commands_escape_control_characters_of_a_minion(site: Site) -> None:
     minion = site.stranger("painter")
     minion.knock(version=TEXT[:60])
     site.decide("accept", "painter")
@@ -98,7 +98,7 @@ def test_tables_and_lists_show_codes_as_text(site: Site) -> None:
         "a: &a\n  b: *a\n",
     ],
 )
-def test_configuration_is_plain_data(
+def test_yaml_tags_in_the_configuration_are_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -108,7 +108,7 @@ def test_configuration_is_plain_data(
     assert not (tmp_path / "owned").exists()
 
 
-def test_a_chain_file_is_plain_data(site: Site) -> None:
+def test_yaml_tags_in_a_chain_file_are_refused(site: Site) -> None:
     path = site.fleet.folder / "chain.yaml"
     owned = site.fleet.folder / "owned"
     path.write_text(f"label: !!python/object/apply:os.system ['touch {owned}']\nactions: []\n")
@@ -117,7 +117,7 @@ def test_a_chain_file_is_plain_data(site: Site) -> None:
     assert not owned.exists()
 
 
-def test_the_machine_id_of_another_key_is_not_taken(site: Site, victim: Hostile) -> None:
+def test_machine_id_of_another_key_is_refused(site: Site, victim: Hostile) -> None:
     thief = site.stranger("thief")
     thief.knock()
     site.decide("accept", "thief")

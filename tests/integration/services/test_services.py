@@ -149,7 +149,7 @@ def state(context: Context, name: str, *args: object, **kwargs: object) -> State
     return found
 
 
-def test_a_systemd_service_goes_through_its_whole_life(booted: Booted) -> None:
+def test_systemd_service_is_started_enabled_and_stopped(booted: Booted) -> None:
     context = context_of(booted, "systemd")
     assert "made" in context.call("service.get_all")
     assert context.call("service.available", "made")
@@ -171,7 +171,7 @@ def test_a_systemd_service_goes_through_its_whole_life(booted: Booted) -> None:
         context.call("service.start", "nothing")
 
 
-def test_service_states_reach_what_they_say_and_change_nothing_twice(booted: Booted) -> None:
+def test_service_states_are_idempotent(booted: Booted) -> None:
     context = context_of(booted, "systemd")
     would = state(replace(context, test=True), "service.running", "made", enable=True)
     assert would.result is None
@@ -190,7 +190,7 @@ def test_service_states_reach_what_they_say_and_change_nothing_twice(booted: Boo
     assert state(context, "service.dead", "nothing").result is True
 
 
-def test_a_masked_service_can_not_start_until_it_is_unmasked(booted: Booted) -> None:
+def test_masked_service_cannot_start_until_it_is_unmasked(booted: Booted) -> None:
     context = context_of(booted, "systemd")
     booted.write("/etc/systemd/system/hidden.service", UNIT)
     # A unit file in /etc can't be masked; this one lies where packages put theirs.
@@ -203,7 +203,7 @@ def test_a_masked_service_can_not_start_until_it_is_unmasked(booted: Booted) -> 
     assert state(context, "service.running", "hidden", unmask=True).result is True
 
 
-def test_a_job_and_what_it_starts_leave_the_agents_unit(booted: Booted) -> None:
+def test_job_and_its_children_run_outside_the_unit_of_the_agent(booted: Booted) -> None:
     source = (Path(__file__).parents[3] / "minion/worker/scope.py").read_text()
     booted.write("/opt/scope.py", source)
     code = (

@@ -44,7 +44,7 @@ while True:
 
 
 @pytest.mark.parametrize("kind", ["plain", "noisy", "traced", "odd"])
-def test_words_arrive_and_noise_does_not(server: SshServer, kind: str) -> None:
+def test_arguments_arrive_and_login_noise_is_ignored(server: SshServer, kind: str) -> None:
     connection = server.connect(kind)
     done = connection.run([sys.executable, "-c", SHOW, *NASTY])
     connection.close()
@@ -53,7 +53,7 @@ def test_words_arrive_and_noise_does_not(server: SshServer, kind: str) -> None:
     assert done.stderr == b""
 
 
-def test_codes_streams_and_input(server: SshServer) -> None:
+def test_command_has_its_exit_code_streams_and_input(server: SshServer) -> None:
     connection = server.connect()
     done = connection.run(["/bin/sh", "-c", "cat; echo err >&2; exit 7"], stdin=b"in")
     assert done == (7, b"in", b"err\n", False)
@@ -75,9 +75,7 @@ def test_command_time_out_is_reported_and_the_connection_stays_usable(server: Ss
 
 
 @pytest.mark.parametrize("kind", ["plain", "sudo"])
-def test_a_command_that_is_given_up_leaves_no_process(
-    server: SshServer, tmp_path: Path, kind: str
-) -> None:
+def test_abandoned_command_leaves_no_process(server: SshServer, tmp_path: Path, kind: str) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     heard = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -126,7 +124,7 @@ def test_login_shell_that_runs_no_command_is_reported(
 
 
 @pytest.mark.parametrize("kind", ["plain", "noisy"])
-def test_the_probe_finds_an_interpreter_and_leaves_nothing(
+def test_probe_finds_an_interpreter_and_leaves_no_files(
     server: SshServer, kind: str, tmp_path: Path
 ) -> None:
     room = tmp_path / "room"
@@ -138,7 +136,7 @@ def test_the_probe_finds_an_interpreter_and_leaves_nothing(
     assert not room.exists()
 
 
-def test_raw_has_salts_shape(server: SshServer) -> None:
+def test_raw_command_returns_the_same_structure_as_in_salt(server: SshServer) -> None:
     connection = server.connect("noisy")
     found = run_raw(connection, "echo $((1 + 1)); echo b >&2; exit 3")
     connection.close()
@@ -190,7 +188,7 @@ def test_missing_sudo_is_reported(server: SshServer) -> None:
     connection.close()
 
 
-def test_secrets_are_in_no_process_list(server: SshServer) -> None:
+def test_secrets_appear_in_no_process_list(server: SshServer) -> None:
     """Attack row X34: every process's words, while a command with a password runs."""
     connection = server.connect("sudo", sudo=True, password=PASSWORD, private_key_password="k3y")
     seen: list[bytes] = []
@@ -222,7 +220,7 @@ def test_secrets_are_in_no_process_list(server: SshServer) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "noisy", "odd"])
 @pytest.mark.parametrize("need", [False, True])
-def test_a_channel_asks_and_answers(server: SshServer, kind: str, need: bool) -> None:
+def test_channel_exchanges_requests_and_answers(server: SshServer, kind: str, need: bool) -> None:
     connection = server.connect(kind)
     argv = [sys.executable, "-c", AGENT, *(["need"] if need else [])]
     channel = connection.open_channel(argv, supply=lambda: b"z" * 3_000_000)
@@ -237,7 +235,7 @@ def test_a_channel_asks_and_answers(server: SshServer, kind: str, need: bool) ->
 
 
 @pytest.mark.parametrize("tty", [False, True])
-def test_a_channel_behind_sudo(server: SshServer, tty: bool) -> None:
+def test_channel_works_through_sudo(server: SshServer, tty: bool) -> None:
     connection = server.connect("sudo", sudo=True, sudo_user="app", password=PASSWORD, tty=tty)
     channel = connection.open_channel([sys.executable, "-c", AGENT])
     assert channel.request({"n": 1}, bytes(range(256))).blob == bytes(range(256))[::-1]
@@ -246,7 +244,7 @@ def test_a_channel_behind_sudo(server: SshServer, tty: bool) -> None:
     connection.close()
 
 
-def test_the_program_ends_with_its_channel(server: SshServer, tmp_path: Path) -> None:
+def test_program_ends_with_its_channel(server: SshServer, tmp_path: Path) -> None:
     connection = server.connect()
     fifo = tmp_path / "end"
     os.mkfifo(fifo)

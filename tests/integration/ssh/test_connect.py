@@ -36,11 +36,13 @@ def works(target: SshTarget, files: ClientFiles) -> bool:
     return said == b"yes\n"
 
 
-def test_a_usual_key_logs_in(server: SshServer) -> None:
+def test_default_key_logs_in(server: SshServer) -> None:
     assert works(server.target(), server.files())
 
 
-def test_an_alias_with_its_key_and_hashed_known_hosts(server: SshServer, tmp_path: Path) -> None:
+def test_host_alias_with_key_and_hashed_known_hosts_logs_in(
+    server: SshServer, tmp_path: Path
+) -> None:
     known = tmp_path / "known"
     shutil.copy(server.known_hosts, known)
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(known)], check=True, capture_output=True)
@@ -63,7 +65,7 @@ def test_keys_of_other_kinds_log_in(server: SshServer, tmp_path: Path, kind: str
     assert works(server.target(private_key=str(tmp_path / "key")), server.files())
 
 
-def test_a_locked_key_needs_its_password(server: SshServer, tmp_path: Path) -> None:
+def test_encrypted_key_needs_its_password(server: SshServer, tmp_path: Path) -> None:
     public = make_key(tmp_path / "key", password="open sesame")
     with server.authorized_keys.open("a") as stream:
         stream.write(f"{public}\n")
@@ -77,7 +79,7 @@ def test_a_locked_key_needs_its_password(server: SshServer, tmp_path: Path) -> N
         assert caught.value.phase is PushPhase.authenticate
 
 
-def test_a_certificate_logs_in(server: SshServer, tmp_path: Path) -> None:
+def test_user_certificate_logs_in(server: SshServer, tmp_path: Path) -> None:
     authority = make_key(tmp_path / "ca")
     make_key(tmp_path / "key")
     argv = ["ssh-keygen", "-q", "-s", str(tmp_path / "ca"), "-I", "test", "-n", USER]
@@ -100,7 +102,7 @@ def agent(tmp_path: Path) -> Iterator[Path]:
     process.stdout.close()
 
 
-def test_the_agents_key_logs_in(server: SshServer, tmp_path: Path, agent: Path) -> None:
+def test_key_of_the_ssh_agent_logs_in(server: SshServer, tmp_path: Path, agent: Path) -> None:
     public = make_key(tmp_path / "key")
     with server.authorized_keys.open("a") as stream:
         stream.write(f"{public}\n")
@@ -120,7 +122,7 @@ def test_missing_ssh_agent_is_reported(server: SshServer, tmp_path: Path) -> Non
         open_connection(server.target(), files)
 
 
-def test_a_refused_key_is_named(server: SshServer, tmp_path: Path) -> None:
+def test_refused_key_is_named_in_the_error(server: SshServer, tmp_path: Path) -> None:
     make_key(tmp_path / "stranger")
     with pytest.raises(SshError, match=f"{USER} is refused: tried .*stranger") as caught:
         server.connect(private_key=str(tmp_path / "stranger"))
@@ -128,7 +130,7 @@ def test_a_refused_key_is_named(server: SshServer, tmp_path: Path) -> None:
     assert not caught.value.waits
 
 
-def test_a_jump_host_leads_there_and_its_key_is_checked_too(server: SshServer) -> None:
+def test_jump_host_connects_and_its_key_is_checked(server: SshServer) -> None:
     config = (
         f"Host inner\n  HostName 127.0.0.1\n  Port {server.ports['noisy']}\n"
         f"  ProxyJump 127.0.0.1:{server.ports['plain']}\n"
@@ -144,7 +146,7 @@ def test_a_jump_host_leads_there_and_its_key_is_checked_too(server: SshServer) -
         server.files("# nothing\n")
 
 
-def test_a_proxy_command_connects_without_a_shell(server: SshServer, tmp_path: Path) -> None:
+def test_proxy_command_connects_without_a_shell(server: SshServer, tmp_path: Path) -> None:
     relay = tmp_path / "relay"
     relay.write_text(
         "#!/usr/bin/env python3\n"
@@ -169,14 +171,14 @@ def test_missing_proxy_command_program_is_reported(server: SshServer) -> None:
     server.files("# nothing\n")
 
 
-def test_shown_keys_are_what_the_host_has(server: SshServer) -> None:
+def test_scanned_host_keys_equal_those_of_the_host(server: SshServer) -> None:
     files = server.files()
     way = route(server.target(), files)
     (key,) = shown_keys(way, "plain", "trust", 20)
     assert judge(read([server.known_hosts]), way[-1].key_name, key)[0] == "known"
 
 
-def test_a_new_key_at_a_known_address_is_refused_before_the_login(
+def test_new_key_at_a_known_address_is_refused_before_the_login(
     server: SshServer, tmp_path: Path
 ) -> None:
     """Attack row 2013-4436."""
@@ -200,7 +202,7 @@ def has_ipv6() -> bool:
     return True
 
 
-def test_an_authority_vouches_for_a_host_and_an_address_may_be_ipv6(tmp_path: Path) -> None:
+def test_host_certificate_of_an_authority_is_accepted_for_an_ipv6_address(tmp_path: Path) -> None:
     address = "::1" if has_ipv6() else "127.0.0.1"
     authority = make_key(tmp_path / "ca")
     certificate = tmp_path / "host-cert.pub"
@@ -230,7 +232,7 @@ def test_an_authority_vouches_for_a_host_and_an_address_may_be_ipv6(tmp_path: Pa
             found.stop()
 
 
-def test_no_weak_algorithm_is_offered(server: SshServer) -> None:
+def test_weak_algorithms_are_not_offered(server: SshServer) -> None:
     """Attack rows X21 and X22."""
     connection = server.connect()
     transport = connection._line.transport
@@ -257,7 +259,7 @@ def test_no_weak_algorithm_is_offered(server: SshServer) -> None:
     connection.close()
 
 
-def test_broken_connection_is_a_lost_channel(server: SshServer) -> None:
+def test_broken_connection_raises_a_lost_channel(server: SshServer) -> None:
     connection = server.connect()
     begun = threading.Event()
     found: list[Exception] = []

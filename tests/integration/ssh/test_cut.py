@@ -54,7 +54,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         for when in ("before", "after")
     ],
 )
-def test_a_cut_changes_no_outcome(
+def test_lost_connection_at_any_call_does_not_change_the_result(
     site: Site, monkeypatch: pytest.MonkeyPatch, verb: str, when: str
 ) -> None:
     original = getattr(Program, verb)
@@ -88,7 +88,9 @@ def test_a_cut_changes_no_outcome(
     assert len(site.bench.debris()) <= 1
 
 
-def test_unknown_fact_is_no_answer(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_host_during_a_run_raises_and_the_run_can_be_collected(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A host that stays away under a run: an error, and the run is there to be collected."""
 
     def away(self: Program, *args: Any) -> Any:

@@ -99,7 +99,7 @@ def gone(wire: socket.socket) -> None:
         gone,
     ],
 )
-def test_a_greeting_that_is_none_ends_in_time(
+def test_connection_without_a_valid_banner_times_out(
     tmp_path: Path, raw: Callable[[socket.socket], None]
 ) -> None:
     with HostileSshd(tmp_path, raw=raw) as server:
@@ -107,13 +107,13 @@ def test_a_greeting_that_is_none_ends_in_time(
     assert f"127.0.0.1:{server.port}" in str(error)
 
 
-def test_a_closed_port_may_open_later(tmp_path: Path) -> None:
+def test_closed_port_is_a_retryable_error(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         pass
     assert refused(server, PushPhase.connect).waits
 
 
-def test_a_login_that_was_dropped_among_many_is_tried_again(tmp_path: Path) -> None:
+def test_login_dropped_by_maxstartups_is_retried(tmp_path: Path) -> None:
     dropped: list[socket.socket] = []
 
     def raw(wire: socket.socket) -> bool:
@@ -131,7 +131,7 @@ def test_a_login_that_was_dropped_among_many_is_tried_again(tmp_path: Path) -> N
 # -- its key (attack row 2013-4436) --------------------------------------------------------------
 
 
-def test_another_key_at_a_known_address_gets_nothing(tmp_path: Path) -> None:
+def test_changed_host_key_receives_no_credentials(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         server.know(paramiko.ECDSAKey.generate())
         error = refused(server, PushPhase.host_key)
@@ -141,7 +141,7 @@ def test_another_key_at_a_known_address_gets_nothing(tmp_path: Path) -> None:
     assert server.script.seen == []
 
 
-def test_an_unknown_host_gets_nothing(tmp_path: Path) -> None:
+def test_unknown_host_receives_no_credentials(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         (tmp_path / "known_hosts").write_text("")
         error = refused(server, PushPhase.host_key)
@@ -152,7 +152,7 @@ def test_an_unknown_host_gets_nothing(tmp_path: Path) -> None:
 # -- login ---------------------------------------------------------------------------------------
 
 
-def test_a_login_that_hangs_ends_in_its_phase(tmp_path: Path) -> None:
+def test_hanging_login_times_out(tmp_path: Path) -> None:
     hold = threading.Event()
 
     def hang() -> None:
@@ -183,7 +183,7 @@ def test_reason_of_sshd_for_a_disconnect_during_login_is_reported(tmp_path: Path
 
 
 @pytest.mark.parametrize("place", ["on_channel", "on_exec"])
-def test_a_host_that_hangs_before_a_command_ends_in_time(tmp_path: Path, place: str) -> None:
+def test_host_that_hangs_before_a_command_times_out(tmp_path: Path, place: str) -> None:
     hold = threading.Event()
 
     def hang() -> None:
@@ -203,7 +203,7 @@ def test_a_host_that_hangs_before_a_command_ends_in_time(tmp_path: Path, place: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_probe_that_says_nothing_ends_in_time(tmp_path: Path) -> None:
+def test_silent_probe_times_out(tmp_path: Path) -> None:
     with HostileSshd(tmp_path, Script(runs=Exec.begin)) as server:
         connection = server.connect(timeout_seconds=1)
         with pytest.raises(SshError, match="bad: probe: no answer of the command in 1 s"):
@@ -211,7 +211,7 @@ def test_a_probe_that_says_nothing_ends_in_time(tmp_path: Path) -> None:
         connection.close()
 
 
-def test_a_host_that_stops_reading_ends_in_time(tmp_path: Path) -> None:
+def test_host_that_stops_reading_times_out(tmp_path: Path) -> None:
     """In the middle of the program on its way, and of a question."""
 
     def needs(command: Exec) -> None:
@@ -240,7 +240,7 @@ def test_wrong_password_is_reported_without_the_password(tmp_path: Path) -> None
     assert "hunter2" not in str(error)
 
 
-def test_the_password_answers_hidden_questions_only(tmp_path: Path) -> None:
+def test_password_is_sent_only_to_prompts_without_echo(tmp_path: Path) -> None:
     script = Script(
         methods="keyboard-interactive", questions=[("Say it: ", True), ("PIN: ", False)]
     )
@@ -257,7 +257,7 @@ def test_host_that_accepts_no_commands_is_reported(tmp_path: Path) -> None:
         connection.close()
 
 
-def test_our_agent_is_not_for_the_host(tmp_path: Path) -> None:
+def test_host_cannot_use_the_ssh_agent_of_the_master(tmp_path: Path) -> None:
     with HostileSshd(tmp_path) as server:
         connection = server.connect()
         with pytest.raises(paramiko.ChannelException):
@@ -278,11 +278,11 @@ def failed(tmp_path: Path, runs: Callable[[Exec], None], **fields: object) -> Ss
     return caught.value
 
 
-def test_a_command_that_never_begins_ends_in_time(tmp_path: Path) -> None:
+def test_command_that_never_begins_times_out(tmp_path: Path) -> None:
     assert "no answer of the login shell" in str(failed(tmp_path, lambda command: None))
 
 
-def test_noise_without_end_is_cut(tmp_path: Path) -> None:
+def test_endless_login_noise_is_limited(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         while True:
             command.channel.sendall(b"n" * 32768)
@@ -290,7 +290,7 @@ def test_noise_without_end_is_cut(tmp_path: Path) -> None:
     assert ".bashrc" in str(failed(tmp_path, runs))
 
 
-def test_what_a_host_says_is_one_printable_line(tmp_path: Path) -> None:
+def test_message_of_a_host_is_reduced_to_one_printable_line(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         command.channel.sendall_stderr(b"\x1b[2J\x1b]0;owned\x07" + b"y" * 5000 + b"\xff\n")
         command.end(1)
@@ -342,7 +342,7 @@ def test_reason_for_a_command_that_did_not_start_is_reported(
 # -- sudo's password -----------------------------------------------------------------------------
 
 
-def test_only_the_question_of_this_run_gets_the_password(tmp_path: Path) -> None:
+def test_password_is_sent_only_to_the_prompt_of_this_run(tmp_path: Path) -> None:
     got: list[bytes] = []
 
     def runs(command: Exec) -> None:
@@ -359,7 +359,7 @@ def test_only_the_question_of_this_run_gets_the_password(tmp_path: Path) -> None
     assert got == [b""]
 
 
-def test_a_password_that_is_asked_for_twice_was_wrong(tmp_path: Path) -> None:
+def test_second_password_prompt_means_a_wrong_password(tmp_path: Path) -> None:
     got: list[bytes] = []
 
     def runs(command: Exec) -> None:
@@ -393,7 +393,7 @@ def ready(command: Exec) -> Framer:
     return Framer(nonce, master=False)
 
 
-def test_a_mark_of_another_run_is_noise(tmp_path: Path) -> None:
+def test_marker_of_another_run_is_ignored(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         command.begin()
         command.channel.sendall(marker(READY, "0" * 64) * 2)
@@ -403,7 +403,7 @@ def test_a_mark_of_another_run_is_noise(tmp_path: Path) -> None:
     assert "no answer" in str(error)
 
 
-def test_a_program_that_ends_at_once_says_why(tmp_path: Path) -> None:
+def test_program_that_ends_at_once_is_reported_with_its_output(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         command.begin()
         command.channel.sendall_stderr(b"No space left on device\n")
@@ -414,7 +414,7 @@ def test_a_program_that_ends_at_once_says_why(tmp_path: Path) -> None:
     assert "code 1: No space left on device" in str(error)
 
 
-def test_a_program_may_not_ask_for_what_there_is_not(tmp_path: Path) -> None:
+def test_program_cannot_request_an_unavailable_bundle(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         command.begin()
         nonce = command.line().decode().strip()
@@ -423,7 +423,7 @@ def test_a_program_may_not_ask_for_what_there_is_not(tmp_path: Path) -> None:
     assert "not promised" in str(asked(tmp_path, runs))
 
 
-def test_a_frame_of_another_run_is_refused(tmp_path: Path) -> None:
+def test_frame_of_another_run_is_refused(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         ready(command)
         command.channel.sendall(Framer("0" * 64, master=False).encode({"done": True}))
@@ -439,7 +439,7 @@ def test_two_answers_to_one_question_are_refused(tmp_path: Path) -> None:
     assert "2 answers" in str(asked(tmp_path, runs))
 
 
-def test_a_length_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+def test_frame_length_above_the_limit_is_refused(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         ready(command)
         command.channel.sendall(struct.pack(">II16s", 0xFFFFFFFF, 1, b"\0" * 16))
@@ -447,14 +447,14 @@ def test_a_length_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     assert isinstance(asked(tmp_path, runs), LimitError)
 
 
-def test_no_answer_ends_in_time_and_closes_the_channel(tmp_path: Path) -> None:
+def test_missing_answer_times_out_and_closes_the_channel(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         ready(command)
 
     assert "no answer of the command in 2 s" in str(asked(tmp_path, runs))
 
 
-def test_half_an_answer_is_none(tmp_path: Path) -> None:
+def test_truncated_answer_is_an_error(tmp_path: Path) -> None:
     def runs(command: Exec) -> None:
         framer = ready(command)
         command.channel.sendall(framer.encode({"done": True})[:-3])

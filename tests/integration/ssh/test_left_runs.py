@@ -127,7 +127,7 @@ USUAL = frozenset(("begun", "run: started", "kept"))
     "moment",
     [pytest.param(m, marks=() if m in USUAL else pytest.mark.slow) for m in MOMENTS],
 )
-def test_a_command_killed_at_any_moment_loses_and_doubles_nothing(site: Site, moment: str) -> None:
+def test_command_killed_at_any_moment_loses_and_repeats_nothing(site: Site, moment: str) -> None:
     spec = spec_of()
     kill(site, spec, Moment(moment))
     left = list(ledger(site).every())
@@ -147,7 +147,7 @@ def test_a_command_killed_at_any_moment_loses_and_doubles_nothing(site: Site, mo
     assert site.bench.debris() == []
 
 
-def test_a_run_that_is_left_can_be_called_off(site: Site) -> None:
+def test_abandoned_run_can_be_cancelled(site: Site) -> None:
     site.write(t__sls="t:\n  cmd.run: [{name: 'echo yes > @/began; exec sleep 600'}]\n")
     spec = spec_of()
 
@@ -179,7 +179,7 @@ def test_wiped_host_has_no_files_of_catena(site: Site) -> None:
     assert clean(site.host(), link, nothing, 0.0, False) == {"runs": 0, "parts": 0, "bundles": 0}
 
 
-def test_nothing_begins_that_can_not_be_kept(site: Site) -> None:
+def test_run_does_not_begin_without_a_writable_state_folder(site: Site) -> None:
     (site.folder / "lib").write_text("a file")
     with pytest.raises(ConfigError, match="must be able to write to state_dir"):
         command(site, spec_of(), Moment(""))

@@ -88,7 +88,7 @@ def rows(outcome: FinishedJob) -> dict[str, Any]:
     return {row["__id__"]: row["result"] for row in value.values()}
 
 
-def test_states_files_templates_and_pillar_come_from_the_master(site: Site) -> None:
+def test_states_use_files_templates_and_pillar_of_the_master(site: Site) -> None:
     (site.pillar / "top.sls").write_text("base: {'web1': [web], 'db1': [db]}\n")
     (site.pillar / "web.sls").write_text("port: {web: 80}\n80: http\n")
     (site.pillar / "db.sls").write_text("secret: hunter2\n")
@@ -143,7 +143,7 @@ def test_second_run_sends_no_existing_content(site: Site) -> None:
     assert parts.keys() == now.keys()
 
 
-def test_states_at_the_same_time_ask_without_mixing_answers(site: Site) -> None:
+def test_parallel_states_receive_their_own_answers(site: Site) -> None:
     site.write(
         t__sls="""
 {% for n in range(8) %}
@@ -166,7 +166,7 @@ s{{ n }}:
         assert site.made(f"s{n}") == f"file {n}"
 
 
-def test_templates_can_tell_that_they_are_for_a_host_over_ssh(site: Site) -> None:
+def test_templates_can_detect_a_host_over_ssh(site: Site) -> None:
     site.write(
         t__sls="t:\n  test.nop:\n    - name: '{{ opts.__cli }} {{ opts.__master_opts__.__cli }} "
         "{{ opts.__master_opts__ | length }}'\n"
@@ -175,7 +175,7 @@ def test_templates_can_tell_that_they_are_for_a_host_over_ssh(site: Site) -> Non
     assert row["name"] == "salt-call salt-ssh 1"
 
 
-def test_custom_modules_states_and_grains_are_there_without_a_sync(site: Site) -> None:
+def test_custom_modules_states_and_grains_need_no_sync(site: Site) -> None:
     for name, text in {
         "_modules/mine.py": "def say(x, y=1):\n    return [x, y, __grains__['mine'], "
         "__pillar__.get('p', 'none'), __salt__['slsutil.renderer'](string='{{ 1 + 1 }}')]\n",
@@ -198,7 +198,7 @@ def test_custom_modules_states_and_grains_are_there_without_a_sync(site: Site) -
 
 
 @pytest.mark.parametrize("engine", ["py", "mako"])
-def test_a_host_can_not_have_code_of_its_own_run_on_the_master(site: Site, engine: str) -> None:
+def test_code_of_a_host_is_not_run_on_the_master(site: Site, engine: str) -> None:
     proof = site.folder / "proof"
     own = f"#!{engine}\ndef run():\n    open({str(proof)!r}, 'w').close()\n    return 'x'\n"
     (site.there / "own").write_text(own)
@@ -211,7 +211,7 @@ def test_a_host_can_not_have_code_of_its_own_run_on_the_master(site: Site, engin
     assert not proof.exists()
 
 
-def test_code_templates_that_a_state_names_run_and_mocked_runs_call_nothing(site: Site) -> None:
+def test_python_template_named_by_a_state_runs_and_a_mocked_run_calls_nothing(site: Site) -> None:
     site.write(
         t__sls="c:\n  file.managed: [{name: @/c}, {source: salt://c.py}, {template: py}]\n"
         "d:\n  cmd.run: [{name: touch @/d}, {onlyif: touch @/cond}, {prereq: [{file: c}]}]\n",
@@ -224,7 +224,7 @@ def test_code_templates_that_a_state_names_run_and_mocked_runs_call_nothing(site
     assert site.made("c") == "from there"
 
 
-def test_templates_that_ask_nothing_of_the_host_travel_before_the_run(site: Site) -> None:
+def test_templates_without_host_calls_are_sent_before_the_run(site: Site) -> None:
     (site.states / "all").mkdir()
     (site.states / "all" / "a").write_text("a {{ grains.id }} {{ pillar.get('x', 1) }}\n")
     (site.states / "all" / "b").write_text("b {{ salt['grains.get']('id') }}\n")
@@ -250,7 +250,7 @@ def test_templates_that_ask_nothing_of_the_host_travel_before_the_run(site: Site
     ]
 
 
-def test_filters_that_look_at_a_host_look_at_the_target(site: Site) -> None:
+def test_file_filters_in_templates_read_the_target_host(site: Site) -> None:
     site.write(
         t__sls="t:\n  test.succeed_without_changes:\n"
         "    - name: '{{ '@/f' | file_hashsum }} {{ '@/f' | is_text_file }} "
@@ -272,7 +272,7 @@ def test_filters_that_look_at_a_host_look_at_the_target(site: Site) -> None:
     assert called == ["jinja.host_filter file_hashsum", "jinja.host_filter is_text_file"]
 
 
-def test_a_host_answers_for_its_own_job_alone(site: Site) -> None:
+def test_host_can_return_only_its_own_job(site: Site) -> None:
     collect, poll = Program.collect, Program.poll
 
     def forged(self: Program, *args: Any) -> Any:
@@ -325,7 +325,7 @@ READS = {
 }
 
 
-def test_a_text_of_a_hosts_own_reads_nothing_but_the_roots(site: Site) -> None:
+def test_text_of_a_host_rendered_on_the_master_reads_only_the_file_roots(site: Site) -> None:
     (site.folder / "secret").write_text("CANARY")
     (site.states / "link").symlink_to(site.folder / "secret")
     (site.pillar / "top.sls").write_text("base: {'web1': [web], 'db1': [db]}\n")
@@ -344,7 +344,7 @@ def test_a_text_of_a_hosts_own_reads_nothing_but_the_roots(site: Site) -> None:
     assert "CANARY" not in str(found)
 
 
-def test_a_host_has_nothing_of_the_masters_and_of_other_hosts_while_a_run_goes_on(
+def test_host_receives_no_secrets_of_the_master_or_other_hosts(
     site: Site,
 ) -> None:
     (site.pillar / "top.sls").write_text("base: {'web1': [web], 'db1': [db]}\n")
@@ -376,7 +376,7 @@ asks:
 """
 
 
-def test_a_lost_connection_loses_nothing(site: Site) -> None:
+def test_lost_connection_during_a_push_loses_nothing(site: Site) -> None:
     """Cut while a state runs, and while the run waits for a template."""
     site.write(t__sls=COUNT_AND_ASK, asks__j2="{{ salt['file.read']('@/count') }}")
     opened: list[Connection] = []
@@ -412,7 +412,7 @@ def test_a_lost_connection_loses_nothing(site: Site) -> None:
     assert site.bench.debris() == []
 
 
-def test_a_master_that_dies_before_it_kept_the_return_finds_the_run_again(site: Site) -> None:
+def test_killed_master_finds_its_uncollected_run_again(site: Site) -> None:
     site.write(t__sls="t:\n  cmd.run: [{name: echo x >> @/count}]\n")
     spec = JobSpec("20261121193000000000", "state.apply", ("t",))
     kept: list[Any] = []
@@ -430,7 +430,7 @@ def test_a_master_that_dies_before_it_kept_the_return_finds_the_run_again(site: 
     assert site.bench.debris() == []
 
 
-def test_a_connection_lost_while_compiling_runs_nothing(site: Site) -> None:
+def test_connection_lost_during_compilation_runs_nothing(site: Site) -> None:
     site.write(
         t__sls="{% set x = salt['cmd.run']('true') %}\nt:\n  cmd.run: [{name: touch @/t}]\n"
     )
@@ -447,7 +447,7 @@ def test_a_connection_lost_while_compiling_runs_nothing(site: Site) -> None:
     assert not (site.there / "t").exists()
 
 
-def test_what_does_not_compile_says_so_as_on_a_minion(site: Site) -> None:
+def test_compile_error_is_reported_as_on_a_minion(site: Site) -> None:
     site.write(t__sls="t:\n  file.managed: [{name: @/t}, {sorce: salt://x}, {contents: x}]\n")
     site.write(u__sls="u:\n  cmd.run: [{name: 'true'}, {require: [{cmd: none}]}]\n")
     site.write(v__sls="{{ salt['test.pingg']() }}\n")
@@ -474,7 +474,7 @@ def test_state_that_says_test_false_changes_nothing_in_test_mode(site: Site) -> 
     assert not list(site.there.iterdir())
 
 
-def test_functions_answer_as_through_a_minion(site: Site) -> None:
+def test_functions_over_ssh_return_the_same_as_on_a_minion(site: Site) -> None:
     site.write(f="text {{ 1 + 1 }}\n")
     assert site.run("test.ping").ret.value is True
     assert site.run("cmd.retcode", "exit 3").ret.retcode == 3

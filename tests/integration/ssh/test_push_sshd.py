@@ -23,7 +23,7 @@ from tests.support.ssh_server import USER, SshServer
 
 
 @pytest.mark.parametrize("name", ["jinja/salt_calls", "file/recurse", "requisites/prereq_multi"])
-def test_recorded_cases_come_to_the_same_through_sshd(server: SshServer, name: str) -> None:
+def test_recorded_cases_give_the_same_results_through_sshd(server: SshServer, name: str) -> None:
     class Stage(PushedStage):
         """A case whose host is behind the server's noisy shell."""
 

@@ -37,5 +37,5 @@ def test_every_known_difference_is_of_a_case_and_has_a_reason() -> None:
     "name",
     [pytest.param(n, marks=() if n in USUAL else pytest.mark.slow) for n in names()],
 )
-def test_comes_to_the_same_over_ssh(name: str) -> None:
+def test_recorded_case_gives_the_same_result_over_ssh(name: str) -> None:
     assert differences(load(name), PushedStage) == QUIRKS.get(name, {}).get("differs", [])

@@ -124,7 +124,7 @@ def comparable(answer: Answer) -> str:
 
 
 @pytest.mark.parametrize("step", list(steps()))
-def test_a_call_comes_to_the_same(
+def test_call_gives_the_same_result_over_ssh_as_locally(
     stages: tuple[Stage, PushedStage], step: Mapping[str, Any]
 ) -> None:
     local, pushed = (stage.call(step) for stage in stages)

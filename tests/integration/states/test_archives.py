@@ -45,7 +45,7 @@ def extracted(context: Context, target: Path, source: Path, **options: Any) -> S
     return result
 
 
-def test_an_archive_is_extracted_once(context: Context, tmp_path: Path, make_tar: MakeTar) -> None:
+def test_archive_is_extracted_once(context: Context, tmp_path: Path, make_tar: MakeTar) -> None:
     source, target = make_tar({"top": None, "top/a": "text", "top/l": (b"2", "a")}), tmp_path / "t"
     planned = extracted(context.with_(test=True), target, source)
     assert (planned.result, target.exists()) == (None, False)
@@ -60,7 +60,9 @@ def test_an_archive_is_extracted_once(context: Context, tmp_path: Path, make_tar
     assert extracted(context, target, source).changes == {}
 
 
-def test_leading_folders_are_stripped(context: Context, tmp_path: Path, make_tar: MakeTar) -> None:
+def test_leading_folders_of_an_archive_are_stripped(
+    context: Context, tmp_path: Path, make_tar: MakeTar
+) -> None:
     source = make_tar({"v1": None, "v1/bin": None, "v1/bin/x": "x"})
     result = extracted(context, tmp_path / "t", source, options="--strip-components=1")
     assert result.result and (tmp_path / "t/bin/x").read_text() == "x"
@@ -80,7 +82,7 @@ def test_leading_folders_are_stripped(context: Context, tmp_path: Path, make_tar
         {"n": (b"3", "")},
     ],
 )
-def test_nothing_leaves_the_target(
+def test_archive_member_outside_the_target_is_refused(
     context: Context, tmp_path: Path, make_tar: MakeTar, members: dict[str, Any]
 ) -> None:
     (tmp_path / "secret").write_text("s")
@@ -91,7 +93,7 @@ def test_nothing_leaves_the_target(
     assert not Path("/out").exists() and not (target / "h").exists()
 
 
-def test_a_member_never_goes_through_a_link_that_stood_there(
+def test_archive_member_is_not_written_through_an_existing_link(
     context: Context, tmp_path: Path, make_tar: MakeTar
 ) -> None:
     outside = tmp_path / "outside"
@@ -104,7 +106,7 @@ def test_a_member_never_goes_through_a_link_that_stood_there(
     assert not (outside / "a").exists()
 
 
-def test_a_zip_file_keeps_modes(context: Context, tmp_path: Path) -> None:
+def test_zip_file_keeps_modes(context: Context, tmp_path: Path) -> None:
     source = tmp_path / "z.zip"
     with zipfile.ZipFile(source, "w") as pack:
         info = zipfile.ZipInfo("d/run")
@@ -114,13 +116,13 @@ def test_a_zip_file_keeps_modes(context: Context, tmp_path: Path) -> None:
     assert (tmp_path / "t/d/run").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_broken_archive_says_so(context: Context, tmp_path: Path) -> None:
+def test_broken_archive_is_reported(context: Context, tmp_path: Path) -> None:
     (tmp_path / "b.tar.gz").write_bytes(b"\x1f\x8b no archive")
     result = extracted(context, tmp_path / "t", tmp_path / "b.tar.gz")
     assert result.result is False and "b.tar.gz" in result.comment
 
 
-def test_an_archive_that_is_to_be_overwritten_is_extracted_again(
+def test_archive_is_extracted_again_with_overwrite(
     context: Context, tmp_path: Path, make_tar: MakeTar
 ) -> None:
     source = make_tar({"top": None, "top/a": "new"})

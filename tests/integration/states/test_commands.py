@@ -13,17 +13,17 @@ from catena.states import cmd
 from tests.support.waiting import process_ends
 
 
-def test_a_command_tells_its_code_and_both_streams(context: Context) -> None:
+def test_run_all_returns_exit_code_and_both_streams(context: Context) -> None:
     ran = context.call("cmd.run_all", "echo out; echo err >&2; exit 4", python_shell=True)
     assert (ran["retcode"], ran["stdout"], ran["stderr"]) == (4, "out", "err")
     assert context.scratch["retcode"] == 4
 
 
-def test_without_a_shell_nothing_is_expanded(context: Context) -> None:
+def test_command_without_a_shell_expands_nothing(context: Context) -> None:
     assert context.call("cmd.run", "echo $HOME | cat; id") == "$HOME | cat; id"
 
 
-def test_the_deadline_ends_the_whole_tree(context: Context, tmp_path: Path) -> None:
+def test_timeout_ends_the_whole_process_tree(context: Context, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"(setsid sleep 60 & echo $! > {pid_file}; wait) & echo started; wait"
     begun = time.monotonic()
@@ -34,7 +34,7 @@ def test_the_deadline_ends_the_whole_tree(context: Context, tmp_path: Path) -> N
     assert process_ends(int(pid_file.read_text()))
 
 
-def test_output_has_a_limit(context: Context) -> None:
+def test_command_output_is_limited(context: Context) -> None:
     ran = context.call("cmd.run_all", "head -c 100000 /dev/zero", output_limit=1000)
     assert ran["stdout"].startswith("\0" * 1000 + "\n(99000 more bytes")
 
@@ -43,7 +43,7 @@ def test_input_larger_than_a_pipe_arrives(context: Context) -> None:
     assert context.call("cmd.run", "wc -c", stdin="x" * 300_000).strip() == "300000"
 
 
-def test_a_command_that_ignores_its_input_ends_well(context: Context) -> None:
+def test_command_that_ignores_its_input_succeeds(context: Context) -> None:
     assert context.call("cmd.retcode", "true", stdin="x" * 300_000) == 0
 
 
@@ -56,7 +56,7 @@ def test_env_umask_and_cwd_reach_the_command(context: Context, tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
-def test_runas_takes_all_of_the_user(context: Context) -> None:
+def test_runas_sets_uid_groups_and_user_name(context: Context) -> None:
     said = context.call("cmd.run", "id -u; id -G; echo $USER", python_shell=True, runas="nobody")
     uid, groups, user = said.splitlines()
     assert uid != "0"
@@ -73,17 +73,19 @@ def test_unrunnable_command_is_an_error(context: Context) -> None:
         context.call("cmd.run", "true", timeot=1)
 
 
-def test_chosen_codes_are_success(context: Context) -> None:
+def test_success_retcodes_count_as_success(context: Context) -> None:
     assert context.call("cmd.retcode", ["sh", "-c", "exit 3"], success_retcodes=[3]) == 0
 
 
-def test_secrets_are_not_logged(context: Context, caplog: pytest.LogCaptureFixture) -> None:
+def test_secret_arguments_of_commands_are_not_logged(
+    context: Context, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     context.call("cmd.run", "echo hunter2", env={"PASSWORD": "hunter3"}, stdin="hunter4")
     assert "hunter" not in caplog.text
 
 
-def test_a_script_runs_with_its_arguments_and_leaves_nothing(
+def test_script_runs_with_its_arguments_and_is_removed(
     context: Context, roots: Path, tmp_path: Path
 ) -> None:
     (roots / "s.sh").write_text('#!/bin/sh\necho "$0"; for a in "$@"; do echo "[$a]"; done\n')
@@ -97,7 +99,7 @@ def test_missing_script_is_reported(context: Context) -> None:
     assert cmd.script(context, "salt://gone.sh").result is False
 
 
-def test_a_command_state_changes_and_only_says_so_in_test_mode(context: Context) -> None:
+def test_command_state_does_not_run_in_test_mode(context: Context) -> None:
     done = cmd.run(context, "echo hi")
     assert done.result is True
     assert done.comment == 'Command "echo hi" run'
@@ -107,14 +109,14 @@ def test_a_command_state_changes_and_only_says_so_in_test_mode(context: Context)
     assert planned.changes == {"cmd": "echo hi"}
 
 
-def test_a_failing_command_fails_with_its_changes(context: Context) -> None:
+def test_failing_command_fails_with_its_changes(context: Context) -> None:
     result = cmd.run(context, "exit 3")
     assert result.result is False
     assert result.changes["retcode"] == 3
     assert cmd.run(context, "pwd", cwd="/no/such/folder").changes == {}
 
 
-def test_a_stateful_command_tells_its_own_changes(context: Context) -> None:
+def test_stateful_command_reports_its_own_changes(context: Context) -> None:
     same = cmd.run(context, "echo; echo \"changed=no comment='all fine'\"", stateful=True)
     assert (same.result, same.changes, same.comment) == (True, {}, "all fine")
     other = cmd.run(context, """echo '{"changed": true, "what": 1}'""", stateful=True)
@@ -126,7 +128,7 @@ def test_waiting_command_runs_on_mod_watch(context: Context) -> None:
     assert cmd.mod_watch(context, "false", sfun="wait", __reqs__={}).result is False
 
 
-def test_a_reboot_in_a_chunk_is_only_armed(context: Context) -> None:
+def test_reboot_in_a_chunk_is_only_armed(context: Context) -> None:
     assert "armed" in context.call("system.reboot", 3)
     assert context.host.armed == [RebootRequest(3)]  # type: ignore[attr-defined]
     with pytest.raises(UsageError):

@@ -93,7 +93,7 @@ def test_large_file_is_stored_only_at_its_path(
     assert len(master.asked) == asked
 
 
-def test_large_file_is_replaced_and_reported_like_any_other(
+def test_large_file_is_replaced_with_the_usual_report(
     far: Context, context: Context, roots: Path, tmp_path: Path
 ) -> None:
     targets = [tmp_path / "far", tmp_path / "near"]
@@ -114,7 +114,9 @@ def test_large_file_is_replaced_and_reported_like_any_other(
     assert kept_copies == [len(LARGE)]
 
 
-def test_a_plan_looks_at_a_large_change(far: Context, roots: Path, tmp_path: Path) -> None:
+def test_mode_reports_the_change_of_a_large_file(
+    far: Context, roots: Path, tmp_path: Path
+) -> None:
     (roots / "large").write_bytes(OTHER)
     target = tmp_path / "target"
     target.write_bytes(LARGE)
@@ -123,7 +125,7 @@ def test_a_plan_looks_at_a_large_change(far: Context, roots: Path, tmp_path: Pat
     assert target.read_bytes() == LARGE
 
 
-def test_what_comes_wrong_replaces_nothing(
+def test_corrupted_download_does_not_replace_the_file(
     far: Context, roots: Path, tmp_path: Path, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (roots / "large").write_bytes(LARGE)
@@ -144,7 +146,7 @@ def test_what_comes_wrong_replaces_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "roots", "target"]
 
 
-def test_a_large_file_that_changes_under_way_comes_in_its_new_form(
+def test_large_file_changed_during_the_download_arrives_in_its_new_version(
     far: Context, roots: Path, tmp_path: Path, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (roots / "large").write_bytes(LARGE)
@@ -160,14 +162,16 @@ def test_a_large_file_that_changes_under_way_comes_in_its_new_form(
     assert (tmp_path / "target").read_bytes() == OTHER + b"!"
 
 
-def test_a_large_template_comes_by_the_cache(far: Context, roots: Path, tmp_path: Path) -> None:
+def test_large_template_is_cached_before_rendering(
+    far: Context, roots: Path, tmp_path: Path
+) -> None:
     (roots / "large").write_bytes(LARGE + b"{{ grains['id'] }}\n")
     wanted: dict[str, Any] = {"source": "salt://large", "template": "jinja"}
     assert run(far, "managed", tmp_path / "target", **wanted).result is True
     assert (tmp_path / "target").read_bytes().endswith(b"minion\n")
 
 
-def test_a_tree_is_brought_without_a_copy(
+def test_recurse_stores_large_files_only_at_their_target(
     far: Context, roots: Path, tmp_path: Path, master: Master
 ) -> None:
     (roots / "tree").mkdir()
@@ -193,7 +197,7 @@ def test_a_tree_is_brought_without_a_copy(
     assert sorted(master.asked) == ["tree/7", "tree/8"]
 
 
-def test_get_file_puts_a_large_file_where_it_is_wanted(
+def test_get_file_writes_a_large_file_to_its_destination(
     far: Context, roots: Path, tmp_path: Path, master: Master
 ) -> None:
     (roots / "large").write_bytes(LARGE)

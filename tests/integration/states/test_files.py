@@ -17,7 +17,7 @@ def run(context: Context, fun: str, name: Path, /, **kwargs: Any) -> StateResult
     return result
 
 
-def test_a_managed_file_is_written_once(context: Context, tmp_path: Path) -> None:
+def test_managed_file_is_written_once(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     planned = run(context.with_(test=True), "managed", path, contents="a\nb")
     assert (planned.result, planned.changes) == (None, {"newfile": str(path)})
@@ -32,9 +32,7 @@ def test_a_managed_file_is_written_once(context: Context, tmp_path: Path) -> Non
     assert path.stat() == before
 
 
-def test_a_changed_file_keeps_its_mode_and_shows_its_diff(
-    context: Context, tmp_path: Path
-) -> None:
+def test_changed_file_keeps_its_mode_and_shows_its_diff(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old\n")
     path.chmod(0o640)
@@ -44,14 +42,14 @@ def test_a_changed_file_keeps_its_mode_and_shows_its_diff(
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
-def test_a_secret_diff_stays_hidden(context: Context, tmp_path: Path) -> None:
+def test_diff_of_a_secret_file_is_hidden(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("was\n")
     result = run(context, "managed", path, contents="hunter2", show_changes=False)
     assert "hunter2" not in str(result)
 
 
-def test_a_template_gets_the_context_of_its_state(
+def test_template_receives_the_context_of_its_state(
     context: Context, tmp_path: Path, roots: Path
 ) -> None:
     (roots / "t").write_text("{{ word }} {{ grains['id'] }} {{ source }}\n")
@@ -63,14 +61,16 @@ def test_a_template_gets_the_context_of_its_state(
     assert (tmp_path / "f").read_text() == "hi minion salt://t\n"
 
 
-def test_check_cmd_keeps_a_bad_content_away(context: Context, tmp_path: Path) -> None:
+def test_check_cmd_prevents_invalid_content(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("good\n")
     result = run(context, "managed", path, contents="bad", check_cmd="grep -q good")
     assert (result.result, path.read_text()) == (False, "good\n")
 
 
-def test_a_link_is_written_through(context: Context, tmp_path: Path) -> None:
+def test_managed_file_behind_a_link_is_written_through_it(
+    context: Context, tmp_path: Path
+) -> None:
     (tmp_path / "real").write_text("x\n")
     (tmp_path / "link").symlink_to("real")
     run(context, "managed", tmp_path / "link", contents="y")
@@ -78,7 +78,7 @@ def test_a_link_is_written_through(context: Context, tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "y\n"
 
 
-def test_a_missing_source_or_parent_fails(context: Context, tmp_path: Path) -> None:
+def test_missing_source_or_parent_fails(context: Context, tmp_path: Path) -> None:
     missing = run(context, "managed", tmp_path / "f", source="salt://no")
     assert missing.result is False
     assert "Source file salt://no not found" in missing.comment
@@ -87,7 +87,7 @@ def test_a_missing_source_or_parent_fails(context: Context, tmp_path: Path) -> N
     )
 
 
-def test_a_backup_is_kept_and_restored(context: Context, tmp_path: Path) -> None:
+def test_backup_is_kept_and_restored(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old\n")
     run(context, "managed", path, contents="new", backup="minion")
@@ -110,7 +110,7 @@ def test_clean_keeps_what_a_required_state_manages(context: Context, tmp_path: P
     assert left == ["deep", "deep/managed", "keepme"]
 
 
-def test_modes_reach_down_a_folder(context: Context, tmp_path: Path) -> None:
+def test_directory_modes_are_applied_recursively(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "d"
     (folder / "s").mkdir(parents=True)
     (folder / "s/f").write_text("x")
@@ -120,7 +120,9 @@ def test_modes_reach_down_a_folder(context: Context, tmp_path: Path) -> None:
     assert run(context, "directory", folder, **wanted).changes == {}
 
 
-def test_recurse_brings_a_tree_and_cleans(context: Context, tmp_path: Path, roots: Path) -> None:
+def test_recurse_copies_a_tree_and_cleans_the_target(
+    context: Context, tmp_path: Path, roots: Path
+) -> None:
     (roots / "tree/sub").mkdir(parents=True)
     (roots / "tree/a.conf").write_text("a\n")
     (roots / "tree/sub/c.conf").write_text("c\n")
@@ -133,7 +135,9 @@ def test_recurse_brings_a_tree_and_cleans(context: Context, tmp_path: Path, root
     assert (target / "sub/c.conf").read_text() == "c\n"
 
 
-def test_a_link_is_changed_but_a_file_is_not_overrun(context: Context, tmp_path: Path) -> None:
+def test_symlink_replaces_a_link_and_a_file_only_with_force(
+    context: Context, tmp_path: Path
+) -> None:
     link, occupied = tmp_path / "l", tmp_path / "o"
     link.symlink_to("elsewhere")
     occupied.write_text("mine")
@@ -144,7 +148,7 @@ def test_a_link_is_changed_but_a_file_is_not_overrun(context: Context, tmp_path:
     assert run(context, "symlink", occupied, target="here", force=True).result is True
 
 
-def test_absent_removes_and_refuses(context: Context, tmp_path: Path) -> None:
+def test_absent_removes_files_and_refuses_system_folders(context: Context, tmp_path: Path) -> None:
     (tmp_path / "d/x").mkdir(parents=True)
     assert run(context, "absent", tmp_path / "d").changes == {"removed": str(tmp_path / "d")}
     assert run(context, "absent", tmp_path / "d").changes == {}
@@ -154,7 +158,7 @@ def test_absent_removes_and_refuses(context: Context, tmp_path: Path) -> None:
         context.call("file.remove", "/usr")
 
 
-def test_appended_lines_are_there_once(context: Context, tmp_path: Path) -> None:
+def test_append_adds_each_line_once(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("one\ntwo")
     assert run(context, "append", path, text=["one", "three"]).comment == "Appended 1 lines"
@@ -162,7 +166,7 @@ def test_appended_lines_are_there_once(context: Context, tmp_path: Path) -> None
     assert run(context, "append", path, text=["one", "three"]).changes == {}
 
 
-def test_merged_data_keeps_what_was_there(context: Context, tmp_path: Path) -> None:
+def test_serialize_with_merge_keeps_existing_data(context: Context, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text('{"n": {"a": 1}}')
     given = {"dataset": {"n": {"b": 2}}, "serializer": "json", "merge_if_exists": True}
@@ -172,7 +176,7 @@ def test_merged_data_keeps_what_was_there(context: Context, tmp_path: Path) -> N
     assert run(context, "serialize", path, **given).changes == {}
 
 
-def test_copies_and_moves_happen_once(context: Context, tmp_path: Path) -> None:
+def test_copy_and_rename_are_idempotent(context: Context, tmp_path: Path) -> None:
     (tmp_path / "s").write_text("x")
     assert run(context, "copy", tmp_path / "c", source=str(tmp_path / "s")).changes
     assert not run(context, "copy", tmp_path / "c", source=str(tmp_path / "s")).changes
@@ -180,12 +184,12 @@ def test_copies_and_moves_happen_once(context: Context, tmp_path: Path) -> None:
     assert run(context, "rename", tmp_path / "m", source=str(tmp_path / "s")).result is True
 
 
-def test_a_likely_typo_is_a_warning(context: Context, tmp_path: Path) -> None:
+def test_likely_typo_of_an_argument_is_a_warning(context: Context, tmp_path: Path) -> None:
     result = run(context, "managed", tmp_path / "f", contents="x", makedir=True)
     assert "did you mean 'makedirs'" in result.warnings[0]
 
 
-def test_find_meets_every_condition(context: Context, tmp_path: Path) -> None:
+def test_find_combines_all_conditions(context: Context, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d/big.log").write_text("x" * 2048)
     (tmp_path / "small.log").write_text("error\n")

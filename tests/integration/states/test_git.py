@@ -64,9 +64,7 @@ def test_latest_follows_a_branch(context: Context, tmp_path: Path, origin: Path)
     ) == "main"
 
 
-def test_latest_keeps_commits_that_only_the_checkout_has(
-    context: Context, tmp_path: Path, origin: Path
-) -> None:
+def test_latest_keeps_local_commits(context: Context, tmp_path: Path, origin: Path) -> None:
     target = tmp_path / "work"
     given = {"target": str(target), "rev": "main"}
     run(context, "latest", origin, **given)
@@ -79,7 +77,7 @@ def test_latest_keeps_commits_that_only_the_checkout_has(
     assert (target / "f").read_text() == "two"
 
 
-def test_a_tag_is_checked_out_and_a_missing_one_named(
+def test_tag_is_checked_out_and_a_missing_one_is_reported(
     context: Context, tmp_path: Path, origin: Path
 ) -> None:
     commit(origin, "two")
@@ -91,7 +89,7 @@ def test_a_tag_is_checked_out_and_a_missing_one_named(
     assert missing.result is False and "'v2'" in missing.comment
 
 
-def test_a_folder_with_files_is_only_replaced_by_force(
+def test_non_empty_folder_is_replaced_only_by_force(
     context: Context, tmp_path: Path, origin: Path
 ) -> None:
     (tmp_path / "work").mkdir()
@@ -104,16 +102,14 @@ def test_a_folder_with_files_is_only_replaced_by_force(
 
 
 @pytest.mark.parametrize("name", ["--upload-pack=touch /tmp/x", "ext::sh -c id", ""])
-def test_a_repository_that_is_an_option_or_a_program_is_refused(
+def test_repository_that_is_an_option_or_a_program_is_refused(
     context: Context, tmp_path: Path, origin: Path, name: str
 ) -> None:
     result = run(context, "latest", name, target=str(tmp_path / "work"))
     assert result.result is False and "git" in result.comment
 
 
-def test_a_cloned_repository_stays_as_it_is(
-    context: Context, tmp_path: Path, origin: Path
-) -> None:
+def test_cloned_repository_is_not_changed(context: Context, tmp_path: Path, origin: Path) -> None:
     given = {"target": str(tmp_path / "work")}
     assert run(context, "cloned", origin, **given).changes["new"]
     commit(origin, "two")
@@ -131,7 +127,9 @@ def test_detached_checks_out_a_commit(context: Context, tmp_path: Path, origin: 
     assert run(context, "detached", origin, target=str(target), rev=first).changes == {}
 
 
-def test_settings_are_set_and_unset(context: Context, tmp_path: Path, origin: Path) -> None:
+def test_git_config_values_are_set_and_unset(
+    context: Context, tmp_path: Path, origin: Path
+) -> None:
     given = {"repo": str(origin)}
     assert run(context, "config_set", "user.email", value="a@b", **given).changes
     assert run(context, "config_set", "user.email", value="a@b", **given).changes == {}
@@ -142,7 +140,7 @@ def test_settings_are_set_and_unset(context: Context, tmp_path: Path, origin: Pa
     assert run(context, "config_unset", r"user\..*", **given).changes == {}
 
 
-def test_a_new_repository_is_made_once(context: Context, tmp_path: Path, origin: Path) -> None:
+def test_init_creates_a_repository_once(context: Context, tmp_path: Path, origin: Path) -> None:
     assert run(context, "present", tmp_path / "bare").changes
     assert run(context, "present", tmp_path / "bare").changes == {}
     assert (tmp_path / "bare/HEAD").exists()

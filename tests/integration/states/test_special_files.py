@@ -18,7 +18,7 @@ def run(context: Context, fun: str, name: Path, /, **options: Any) -> StateResul
     return result
 
 
-def test_base64_becomes_a_file_once(context: Context, tmp_path: Path) -> None:
+def test_base64_content_is_decoded_once(context: Context, tmp_path: Path) -> None:
     text = base64.b64encode(b"\0data").decode()
     assert run(context, "decode", tmp_path / "f", encoded_data=text).changes["old"] is None
     assert (tmp_path / "f").read_bytes() == b"\0data"
@@ -27,7 +27,7 @@ def test_base64_becomes_a_file_once(context: Context, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("patch"), reason="needs patch")
-def test_a_patch_is_applied_once(context: Context, tmp_path: Path) -> None:
+def test_patch_is_applied_once(context: Context, tmp_path: Path) -> None:
     (tmp_path / "p").write_text("--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n")
     target = tmp_path / "f"
     target.write_text("old\n")
@@ -41,7 +41,7 @@ def test_a_patch_is_applied_once(context: Context, tmp_path: Path) -> None:
     assert target.read_text() == "other\n"
 
 
-def test_old_files_are_tidied_and_young_ones_kept(context: Context, tmp_path: Path) -> None:
+def test_tidied_removes_old_files_and_keeps_new_ones(context: Context, tmp_path: Path) -> None:
     folder = tmp_path / "logs"
     (folder / "empty").mkdir(parents=True)
     for name, days in (("old.log", 9), ("young.log", 1), ("old.txt", 9)):
@@ -60,14 +60,14 @@ def test_old_files_are_tidied_and_young_ones_kept(context: Context, tmp_path: Pa
     }
 
 
-def test_a_pipe_is_made_once(context: Context, tmp_path: Path) -> None:
+def test_named_pipe_is_created_once(context: Context, tmp_path: Path) -> None:
     assert run(context, "mknod", tmp_path / "p", ntype="p", mode="0640").changes
     assert (tmp_path / "p").is_fifo()
     assert run(context, "mknod", tmp_path / "p", ntype="p", mode="0640").changes == {}
     assert run(context, "mknod", tmp_path / "p", ntype="c").result is False
 
 
-def test_a_function_of_a_python_file_can_be_called(context: Context) -> None:
+def test_function_of_a_python_file_can_be_called(context: Context) -> None:
     call = context.states["cmd.call"].call
     assert call(context, "n", func=lambda x: x + 1, args=(1,)).changes == {"retval": 2}
     assert call(context, "n", func=lambda: False).result is False

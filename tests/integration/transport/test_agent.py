@@ -40,7 +40,7 @@ from tests.integration.transport.harness import FAST, a_master, a_minion, hello
 from tests.support.waiting import until
 
 
-async def test_a_new_minion_trusts_on_first_use_waits_and_gets_in(pki: Path) -> None:
+async def test_new_minion_trusts_on_first_use_and_connects_once_accepted(pki: Path) -> None:
     async with a_master() as master, a_minion(master, pki) as minion:
         await minion.until(lambda: minion.seen(EnrolState))
         assert minion.seen(Trusted) == [Trusted(master.keys.fingerprint, first_use=True)]
@@ -87,7 +87,7 @@ async def test_waiting_minion_asks_again_although_the_master_ended_its_connectio
         assert not [note for note in minion.seen(Noted) if "not reached" in note.text]
 
 
-async def test_a_token_is_proved_for_both_keys(pki: Path) -> None:
+async def test_token_proof_covers_both_keys(pki: Path) -> None:
     async with (
         a_master() as master,
         a_minion(master, pki, enrol_token="t0ken") as minion,
@@ -98,7 +98,7 @@ async def test_a_token_is_proved_for_both_keys(pki: Path) -> None:
         assert request.token_proof == expected
 
 
-async def test_a_master_of_another_fingerprint_is_never_trusted(pki: Path) -> None:
+async def test_master_with_another_fingerprint_is_not_trusted(pki: Path) -> None:
     true_master = generate()
     async with (
         a_master() as master,
@@ -117,7 +117,7 @@ async def test_a_master_of_another_fingerprint_is_never_trusted(pki: Path) -> No
         assert minion.seen(Trusted) == [Trusted(true_master.fingerprint, first_use=False)]
 
 
-async def test_a_kept_master_key_is_not_replaced_by_another(pki: Path) -> None:
+async def test_stored_master_key_is_not_replaced_by_another(pki: Path) -> None:
     old_master = generate()
     TrustStore(pki).keep(old_master.public)
     async with a_master() as master, a_minion(master, pki) as minion:
@@ -140,7 +140,7 @@ async def test_refused_minion_asks_for_the_reason_and_reconnects(pki: Path) -> N
             await minion.until(lambda: minion.link.connected)
 
 
-async def test_a_restarted_master_is_found_again(pki: Path) -> None:
+async def test_minion_reconnects_to_a_restarted_master(pki: Path) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         async with a_minion(master, pki) as minion:
@@ -155,7 +155,7 @@ async def test_a_restarted_master_is_found_again(pki: Path) -> None:
             assert len(minion.seen(Connected)) == 2
 
 
-async def test_a_master_whose_program_hangs_is_noticed_and_left(pki: Path) -> None:
+async def test_minion_disconnects_from_a_hanging_master(pki: Path) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         rules = replace(FAST, ping_interval=0.05)
@@ -181,7 +181,7 @@ async def test_pings_keep_a_quiet_connection_up(pki: Path) -> None:
             assert not minion.seen(Lost)
 
 
-async def test_a_vanished_own_address_makes_a_new_connection(pki: Path) -> None:
+async def test_minion_reconnects_when_its_own_address_vanishes(pki: Path) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         rules = replace(FAST, ping_interval=0.02)
@@ -211,7 +211,7 @@ async def test_old_traffic_keys_are_replaced(pki: Path) -> None:
     [Goodbye("restarts"), Refused("busy", "too many", 0.0)],
     ids=["goodbye", "busy"],
 )
-async def test_a_word_of_the_master_ends_the_connection_and_is_handed_over(
+async def test_refusal_or_goodbye_of_the_master_ends_the_connection_and_is_reported(
     pki: Path, message: object
 ) -> None:
     async with a_master() as master:
@@ -227,7 +227,9 @@ async def test_a_word_of_the_master_ends_the_connection_and_is_handed_over(
             await minion.until(lambda: minion.link.connected)
 
 
-async def test_bulk_opens_on_first_use_and_its_loss_is_told_apart(pki: Path) -> None:
+async def test_bulk_connection_opens_on_first_use_and_its_loss_is_reported_separately(
+    pki: Path,
+) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         async with a_minion(master, pki) as minion:
@@ -250,7 +252,7 @@ async def test_bulk_opens_on_first_use_and_its_loss_is_told_apart(pki: Path) -> 
             assert minion.link.connected
 
 
-async def test_a_key_is_rotated_inside_the_channel(pki: Path) -> None:
+async def test_key_is_rotated_inside_the_channel(pki: Path) -> None:
     keys = load_or_create(pki)
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
@@ -287,7 +289,7 @@ async def test_interrupted_key_rotation_is_resumed(pki: Path) -> None:
             assert master.got(KeyAnnounce)[0][1].public_key == following.public
 
 
-async def test_a_message_that_the_master_would_refuse_is_refused_here(pki: Path) -> None:
+async def test_oversized_message_is_refused_before_it_is_sent(pki: Path) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         async with a_minion(master, pki) as minion:
@@ -297,7 +299,7 @@ async def test_a_message_that_the_master_would_refuse_is_refused_here(pki: Path)
                 minion.link.send("control", JobReceived("x" * 300_000, 0))
 
 
-async def test_a_last_word_arrives_before_the_link_closes(pki: Path) -> None:
+async def test_goodbye_arrives_before_the_link_closes(pki: Path) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         async with a_minion(master, pki) as minion:
@@ -308,7 +310,7 @@ async def test_a_last_word_arrives_before_the_link_closes(pki: Path) -> None:
         assert [goodbye for _, goodbye in master.got(Goodbye)] == [Goodbye("going down")]
 
 
-async def test_a_bad_frame_of_the_master_is_noted_and_dropped(pki: Path) -> None:
+async def test_malformed_frame_of_the_master_is_logged_and_dropped(pki: Path) -> None:
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)
         async with a_minion(master, pki) as minion:
@@ -323,7 +325,9 @@ async def test_a_bad_frame_of_the_master_is_noted_and_dropped(pki: Path) -> None
 
 
 @pytest.mark.parametrize("host", ["localhost", "no-such-host.invalid"])
-async def test_a_master_is_found_by_name_or_given_up_soon(pki: Path, host: str) -> None:
+async def test_master_is_found_by_name_and_an_unknown_name_is_given_up_early(
+    pki: Path, host: str
+) -> None:
     async with a_master() as master:
         true = master.endpoints
         TrustStore(pki).keep(master.keys.public)
@@ -374,7 +378,7 @@ async def test_name_without_a_listener_on_ipv6_is_reached_on_ipv4(pki: Path) -> 
             assert master.got(Hello) == [(master.only_peer(minion.keys), hello())]
 
 
-async def test_a_rotation_that_fails_keeps_the_old_key(pki: Path) -> None:
+async def test_failed_key_rotation_keeps_the_old_key(pki: Path) -> None:
     keys = load_or_create(pki)
     async with a_master() as master:
         TrustStore(pki).keep(master.keys.public)

@@ -31,7 +31,7 @@ from tests.integration.transport.raw_peers import Client, Narrow, Network, answe
 from tests.support.waiting import run_ready_tasks, until
 
 
-async def test_a_ping_is_answered_and_handed_over(network: Network) -> None:
+async def test_ping_is_answered_and_reported(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -42,9 +42,7 @@ async def test_a_ping_is_answered_and_handed_over(network: Network) -> None:
 
 
 @pytest.mark.parametrize("name", ["control", "bulk"])
-async def test_a_key_that_is_not_accepted_gets_nothing_through(
-    network: Network, name: str
-) -> None:
+async def test_messages_of_an_unaccepted_key_are_dropped(network: Network, name: str) -> None:
     async with a_master() as master:
         sock = Client(network, generate()).dial(master, name)
         watched = sockets.watch(sock, "stranger", zmq.EVENT_ALL)
@@ -62,7 +60,7 @@ async def test_a_key_that_is_not_accepted_gets_nothing_through(
         assert master.messages == []
 
 
-async def test_a_client_without_curve_gets_nothing_through(network: Network) -> None:
+async def test_messages_of_a_client_without_curve_are_dropped(network: Network) -> None:
     async with a_master() as master:
         sock: zmq.Socket[bytes] = network.context.socket(zmq.DEALER)
         network.sockets.append(sock)
@@ -72,7 +70,7 @@ async def test_a_client_without_curve_gets_nothing_through(network: Network) -> 
         assert master.messages == []
 
 
-async def test_a_wrong_server_key_never_completes(network: Network) -> None:
+async def test_handshake_with_a_wrong_server_key_fails(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -97,7 +95,7 @@ async def test_master_refuses_to_start_when_unknown_keys_could_connect(
     assert master.gateway._context is None
 
 
-async def test_the_start_fails_without_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_start_fails_without_the_zap_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_module, "ZapThread", _NoHandler)
     options = {**sockets.SERVER_OPTIONS["control"], zmq.ZAP_ENFORCE_DOMAIN: 0}
     monkeypatch.setattr(sockets, "SERVER_OPTIONS", {**sockets.SERVER_OPTIONS, "control": options})
@@ -117,21 +115,21 @@ class _NoHandler:
         pass
 
 
-def test_no_clear_answer_is_no_proof() -> None:
+def test_self_test_fails_without_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         endpoint = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(SelfTestError, match="no answer"):
             refuses_strangers("control", endpoint, generate().public, seconds=0.2)
 
 
-def test_the_self_test_reaches_wildcard_addresses() -> None:
+def test_self_test_reaches_wildcard_addresses() -> None:
     assert reachable("tcp://0.0.0.0:4605") == "tcp://127.0.0.1:4605"
     assert reachable("tcp://*:4605") == "tcp://127.0.0.1:4605"
     assert reachable("tcp://[::]:4605") == "tcp://[::1]:4605"
     assert reachable("tcp://192.0.2.1:4605") == "tcp://192.0.2.1:4605"
 
 
-async def test_an_address_in_use_is_named_and_nothing_stays_open() -> None:
+async def test_address_in_use_is_reported_and_no_socket_stays_open() -> None:
     async with a_master() as first:
         second = Master(generate())
         second.endpoints = Endpoints(first.endpoints.control, LOOPBACK.bulk, LOOPBACK.enrol)
@@ -159,7 +157,7 @@ async def test_chosen_routing_id_receives_no_foreign_messages(network: Network) 
             assert not isinstance(message, Refused)
 
 
-async def test_properties_that_a_client_claims_are_not_its_identity(network: Network) -> None:
+async def test_claimed_zmtp_properties_do_not_change_the_identity(network: Network) -> None:
     async with a_master() as master:
         keys, victim = generate(), generate()
         master.table.accept(keys.public)
@@ -210,7 +208,7 @@ async def test_end_of_an_older_connection_with_the_same_descriptor_ends_no_sessi
         await until(lambda: master.gone == [live.peer])
 
 
-async def test_a_dropped_minion_hears_the_last_word_and_is_not_heard(network: Network) -> None:
+async def test_dropped_minion_receives_the_last_message_and_is_ignored(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -229,7 +227,7 @@ async def test_a_dropped_minion_hears_the_last_word_and_is_not_heard(network: Ne
         assert len(master.got(Ping)) == 1
 
 
-async def test_a_quiet_revoked_minion_hears_why(network: Network) -> None:
+async def test_silent_revoked_minion_receives_the_reason(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -242,7 +240,7 @@ async def test_a_quiet_revoked_minion_hears_why(network: Network) -> None:
         assert refused.code == "revoked"
 
 
-async def test_a_thousand_bad_frames_cost_the_sender_only(network: Network) -> None:
+async def test_thousand_malformed_frames_affect_only_their_sender(network: Network) -> None:
     async with a_master() as master:
         bad, good = generate(), generate()
         for keys in (bad, good):
@@ -260,7 +258,7 @@ async def test_a_thousand_bad_frames_cost_the_sender_only(network: Network) -> N
         assert [p.user_id for p, _ in master.messages] == [good.fingerprint] * 20
 
 
-async def test_a_bad_frame_is_answered_by_its_id(network: Network) -> None:
+async def test_malformed_frame_is_answered_by_its_id(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -273,7 +271,7 @@ async def test_a_bad_frame_is_answered_by_its_id(network: Network) -> None:
         assert envelope.message == Failure("PeerError", "unknown message type 200")
 
 
-async def test_a_message_of_the_other_side_is_refused(network: Network) -> None:
+async def test_message_meant_for_minions_is_refused(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -284,7 +282,7 @@ async def test_a_message_of_the_other_side_is_refused(network: Network) -> None:
         assert master.messages == []
 
 
-async def test_a_message_of_many_parts_ends_the_connection(network: Network) -> None:
+async def test_multipart_message_ends_the_connection(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -294,7 +292,7 @@ async def test_a_message_of_many_parts_ends_the_connection(network: Network) -> 
         assert master.messages == []
 
 
-async def test_a_frame_over_the_limit_of_the_socket_drops_the_connection(network: Network) -> None:
+async def test_frame_above_the_socket_limit_ends_the_connection(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -306,7 +304,7 @@ async def test_a_frame_over_the_limit_of_the_socket_drops_the_connection(network
         assert len(master.messages) == 1
 
 
-async def test_a_fault_of_the_program_is_answered_and_ends_nothing(network: Network) -> None:
+async def test_internal_error_is_answered_and_ends_no_connection(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -328,7 +326,7 @@ async def test_a_fault_of_the_program_is_answered_and_ends_nothing(network: Netw
         assert await answer(sock) == Pong(3)
 
 
-async def test_messages_that_are_still_worked_on_count_against_the_sender(
+async def test_messages_in_progress_count_against_their_sender(
     network: Network,
 ) -> None:
     settings = GatewaySettings(peer_budget_bytes=100_000)
@@ -357,7 +355,9 @@ async def test_messages_that_are_still_worked_on_count_against_the_sender(
         await until(lambda: len(work) == 3)
 
 
-async def test_send_says_no_to_a_minion_that_does_not_read_or_is_gone(network: Network) -> None:
+async def test_send_returns_false_for_a_minion_that_does_not_read_or_is_gone(
+    network: Network,
+) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -379,7 +379,7 @@ async def test_send_says_no_to_a_minion_that_does_not_read_or_is_gone(network: N
         assert master.gateway.connections(keys.fingerprint, "bulk") == []
 
 
-async def test_what_cannot_travel_is_the_callers_error(network: Network) -> None:
+async def test_unsendable_message_raises_in_the_caller(network: Network) -> None:
     async with a_master() as master:
         peer = Peer("control", b"x", "y", "127.0.0.1", "z")
         with pytest.raises(wire.MessageTooLargeError):
@@ -388,7 +388,7 @@ async def test_what_cannot_travel_is_the_callers_error(network: Network) -> None
             master.gateway.send(peer, JobOrder({1, 2}))  # type: ignore[arg-type]
 
 
-async def test_enrol_takes_any_key_and_only_its_own_messages(network: Network) -> None:
+async def test_enrol_socket_accepts_any_key_and_only_enrolment_messages(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         sock = Client(network, keys).dial(master, "enrol")
@@ -402,7 +402,7 @@ async def test_enrol_takes_any_key_and_only_its_own_messages(network: Network) -
         assert not master.got(Hello)
 
 
-async def test_enrol_connections_are_few(network: Network) -> None:
+async def test_number_of_enrol_connections_is_limited(network: Network) -> None:
     settings = GatewaySettings(enrol_connections=3, enrol_seconds=3600.0)
     async with a_master(settings=settings) as master:
         clients = []
@@ -415,7 +415,7 @@ async def test_enrol_connections_are_few(network: Network) -> None:
         await until(lambda: len(master.gone) == 2)
 
 
-async def test_enrol_connections_are_short(network: Network) -> None:
+async def test_duration_of_enrol_connections_is_limited(network: Network) -> None:
     async with a_master(settings=GatewaySettings(enrol_seconds=0.6)) as master:
         sock = Client(network, generate()).dial(master, "enrol")
         sock.send(wire.pack(EnrolProbe()))
@@ -424,7 +424,7 @@ async def test_enrol_connections_are_short(network: Network) -> None:
         assert master.gateway.counters()["enrol"]["over"] == 1
 
 
-async def test_enrol_questions_have_a_rate(network: Network) -> None:
+async def test_rate_of_enrol_requests_is_limited(network: Network) -> None:
     # So low that a loaded machine's answers, which are far apart, exceed it too.
     async with a_master(settings=GatewaySettings(enrol_rate=1)) as master:
         sock = Client(network, generate()).dial(master, "enrol")
@@ -436,7 +436,7 @@ async def test_enrol_questions_have_a_rate(network: Network) -> None:
         assert len(later) >= 6
 
 
-def test_one_network_uses_up_its_own_share_of_the_enrol_rate(
+def test_enrol_rate_is_shared_by_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("catena.transport.gateway.time.monotonic", lambda: 0.0)
@@ -448,7 +448,7 @@ def test_one_network_uses_up_its_own_share_of_the_enrol_rate(
     assert all(rate.take(f"192.0.{n}.1") for n in range(10))
 
 
-async def test_connections_that_never_speak_curve_are_cut(network: Network) -> None:
+async def test_connections_without_a_curve_handshake_are_cut(network: Network) -> None:
     async with a_master() as master:
         port = int(master.endpoints.enrol.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as idle:
@@ -465,7 +465,7 @@ async def test_connections_that_never_speak_curve_are_cut(network: Network) -> N
         assert master.messages == []
 
 
-async def test_a_clone_shows_as_two_connections_of_one_key(network: Network) -> None:
+async def test_cloned_minion_appears_as_two_connections_of_one_key(network: Network) -> None:
     async with a_master() as master:
         keys = generate()
         master.table.accept(keys.public)
@@ -501,7 +501,7 @@ async def test_ipv6_is_served_where_the_host_has_it() -> None:
         await gateway.stop()
 
 
-async def test_a_message_that_never_ends_is_cut_at_the_budget(network: Network) -> None:
+async def test_endless_message_is_cut_at_the_byte_budget(network: Network) -> None:
     # libzmq keeps the parts of such a message until the last one came, without any limit.
     async with a_master(settings=GatewaySettings(peer_budget_bytes=1_000_000)) as master:
         keys = generate()

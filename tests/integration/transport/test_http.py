@@ -56,7 +56,7 @@ CREDENTIALS = {"Authorization": "Basic c2VjcmV0", "X-Auth-Token": "secret"}
 # -- answers -----------------------------------------------------------------------------------
 
 
-def test_answer_has_status_headers_and_body() -> None:
+def test_response_has_status_headers_and_body() -> None:
     with hostile(page(b"gone", "X-Why: moved", status="410 Gone")) as server:
         found = client().send(
             HttpRequest(server.url + "a?b=c#d", headers={"accept": "text/plain"})
@@ -77,12 +77,12 @@ def test_body_of_a_request_is_sent_with_its_length() -> None:
     assert b"Content-Length: 0\r\n" in server.requests[1]
 
 
-def test_head_has_no_body_whatever_its_length_says() -> None:
+def test_response_to_head_has_no_body() -> None:
     with hostile(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n") as server:
         assert client().send(HttpRequest(server.url, "HEAD")).body == b""
 
 
-def test_chunks_and_compression_are_undone() -> None:
+def test_chunked_and_compressed_response_is_decoded() -> None:
     body = gzip.compress(b"some text " * 100, mtime=0)
     chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Encoding: gzip\r\n\r\n"
@@ -108,13 +108,13 @@ def test_chunks_and_compression_are_undone() -> None:
         page(gzip.compress(b"abc", mtime=0) + b"more", "Content-Encoding: gzip"),
     ],
 )
-def test_answer_that_is_broken_is_an_error(answer: bytes) -> None:
+def test_malformed_response_is_an_error(answer: bytes) -> None:
     with hostile(answer) as server, pytest.raises(HttpError):
         get(server)
 
 
 @pytest.mark.parametrize("line", [b"X: " + b"a" * 70_000, b"X: 1\r\n" * 200])
-def test_head_that_is_too_large_is_an_error(line: bytes) -> None:
+def test_oversized_response_header_is_an_error(line: bytes) -> None:
     with hostile(b"HTTP/1.1 200 OK\r\n" + line + b"\r\n\r\n") as server, pytest.raises(HttpError):
         get(server)
 
@@ -136,13 +136,13 @@ def test_redirect_is_followed_to_the_last_answer() -> None:
     assert (found.url, found.body) == (server.url + "b/d?e", b"here")
 
 
-def test_redirects_in_a_circle_end() -> None:
+def test_redirect_loop_is_an_error() -> None:
     with hostile(redirect("/")) as server, pytest.raises(HttpLimitError, match="more than 3"):
         get(server, redirects=3)
     assert len(server.requests) == 4
 
 
-def test_redirect_is_an_answer_when_none_is_to_be_followed() -> None:
+def test_redirect_is_returned_when_redirects_are_disabled() -> None:
     with hostile(redirect("/x")) as server:
         found = get(server, redirects=0)
     assert (found.status, found.header("Location")) == (302, "/x")
@@ -163,12 +163,12 @@ def test_redirect_to_another_scheme_is_not_followed(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["http://u:p@127.0.0.1/", "http://a\\b/", "//:0/"])
-def test_redirect_to_what_is_no_url_is_an_error(place: str) -> None:
+def test_redirect_to_an_invalid_url_is_an_error(place: str) -> None:
     with hostile(redirect(place)) as server, pytest.raises(UsageError):
         get(server)
 
 
-def test_credentials_stay_on_their_host() -> None:
+def test_credentials_are_not_sent_to_another_host() -> None:
     with hostile(page(b"")) as other:
         elsewhere = f"http://127.0.0.1:{other.port}/"
         pages = {"/": redirect("/same"), "/same": redirect(elsewhere)}
@@ -184,7 +184,7 @@ def test_credentials_stay_on_their_host() -> None:
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "303 See Other"])
-def test_body_is_dropped_where_a_redirect_asks_with_get(status: str) -> None:
+def test_body_is_dropped_when_a_redirect_changes_to_get(status: str) -> None:
     pages = {"/": redirect("/b", status), "/b": page(b"done")}
     with hostile(_by_path(pages)) as server:
         typed = {"Content-Type": "text/plain"}
@@ -253,7 +253,7 @@ def test_link_local_address_is_allowed_to_a_user_with_its_network() -> None:
         rules.check("169.254.169.254", 80)
 
 
-def test_own_address_of_an_interface_is_a_listener() -> None:
+def test_listener_on_all_addresses_covers_those_of_the_interfaces() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -278,7 +278,7 @@ def _answering(monkeypatch: pytest.MonkeyPatch, answers: list[list[str]]) -> lis
     return asked
 
 
-def test_checked_address_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_uses_the_checked_address(monkeypatch: pytest.MonkeyPatch) -> None:
     with hostile(page(b"mine")) as server:
         asked = _answering(monkeypatch, [["127.0.0.1"], ["169.254.169.254"]])
         url = f"http://rebinding.example:{server.port}/"
@@ -352,7 +352,7 @@ def test_closed_port_is_unreachable() -> None:
         HttpRequest("http://127.0.0.1/", credentials={"Transfer-Encoding": "chunked"}),
     ],
 )
-def test_request_that_would_be_several_is_refused(request_: HttpRequest) -> None:
+def test_request_with_an_injected_second_one_is_refused(request_: HttpRequest) -> None:
     with pytest.raises(UsageError):
         client().send(request_)
 
@@ -404,7 +404,7 @@ def test_unknown_certificate_is_refused_before_anything_is_sent(certificate: Cer
     assert server.requests == []
 
 
-def test_own_authority_is_trusted_for_its_names_alone(certificate: Certificate) -> None:
+def test_private_authority_is_trusted_only_for_its_names(certificate: Certificate) -> None:
     trusting = HttpClient(AddressRules(), trust=HttpTrust(ca_file=str(certificate[1])))
     with hostile(page(b"ours"), context=certificate[0]) as server:
         assert trusting.send(HttpRequest(server.url)).body == b"ours"
@@ -412,7 +412,7 @@ def test_own_authority_is_trusted_for_its_names_alone(certificate: Certificate) 
             trusting.send(HttpRequest(f"https://localhost:{server.port}/"))
 
 
-def test_pinned_certificate_counts_alone(certificate: Certificate) -> None:
+def test_only_the_pinned_certificate_is_accepted(certificate: Certificate) -> None:
     context, _, fingerprint = certificate
     shown = ":".join(fingerprint[at : at + 2].upper() for at in range(0, 64, 2))
     pinned = HttpClient(AddressRules(), trust=HttpTrust(fingerprint=shown))
@@ -470,7 +470,7 @@ def test_file_is_saved_with_its_hash(tmp_path: Path) -> None:
         (b"HTTP/1.1 200 OK\r\n\r\n" + bytes(200_000), "limit of"),
     ],
 )
-def test_file_that_was_there_stays_when_the_new_one_fails(
+def test_existing_file_is_kept_when_the_download_fails(
     tmp_path: Path, answer: bytes, expected: str
 ) -> None:
     file = tmp_path / "image"
@@ -480,6 +480,6 @@ def test_file_that_was_there_stays_when_the_new_one_fails(
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("image", "old")]
 
 
-def test_error_of_the_disk_is_not_taken_for_one_of_the_network(tmp_path: Path) -> None:
+def test_disk_error_is_not_reported_as_a_network_error(tmp_path: Path) -> None:
     with hostile(page(b"x")) as server, pytest.raises(FileNotFoundError):
         client().save(HttpRequest(server.url), tmp_path / "no folder" / "image")

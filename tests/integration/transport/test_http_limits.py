@@ -58,7 +58,7 @@ def _dripping(head: bytes, drop: bytes) -> Iterator[Hostile]:
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"X: 1\r\n"),
     ],
 )
-def test_slow_drip_ends_with_the_total_time(head: bytes, drop: bytes) -> None:
+def test_slow_response_ends_at_the_total_timeout(head: bytes, drop: bytes) -> None:
     with _dripping(head, drop) as server:
         begun = time.monotonic()
         with pytest.raises(
@@ -68,20 +68,20 @@ def test_slow_drip_ends_with_the_total_time(head: bytes, drop: bytes) -> None:
         assert time.monotonic() - begun < 5
 
 
-def test_silent_server_ends_with_the_total_time() -> None:
+def test_silent_server_ends_at_the_total_timeout() -> None:
     with hostile(lambda _conn, _request: server.over.wait(30)) as server:
         with pytest.raises(HttpLimitError, match="not complete within"):
             get(server, seconds=0.3)
 
 
-def test_server_that_reads_nothing_ends_with_the_total_time() -> None:
+def test_server_that_reads_nothing_ends_at_the_total_timeout() -> None:
     with hostile(lambda _conn, _request: server.over.wait(30)) as server:
         request = HttpRequest(server.url, "PUT", body=bytes(64 * 1024 * 1024))
         with pytest.raises(HttpLimitError, match="not complete within"):
             client(seconds=0.5).send(request)
 
 
-def test_redirects_share_one_time() -> None:
+def test_redirects_share_one_timeout() -> None:
     def answer(conn: socket.socket, _request: bytes) -> None:
         server.over.wait(0.2)
         conn.sendall(redirect("/again"))
@@ -114,12 +114,12 @@ def _endless(head: bytes, piece: bytes) -> Callable[[socket.socket, bytes], None
         (b"", b"HTTP/1.1 100 Continue\r\nX: 1\r\n\r\n" * 1000),
     ],
 )
-def test_endless_answer_ends_with_its_size(head: bytes, piece: bytes) -> None:
+def test_endless_response_ends_at_the_size_limit(head: bytes, piece: bytes) -> None:
     with hostile(_endless(head, piece)) as server, pytest.raises(HttpLimitError, match="limit"):
         get(server)
 
 
-def test_length_beyond_the_limit_is_refused_before_a_byte_is_read() -> None:
+def test_announced_length_above_the_limit_is_refused_before_reading() -> None:
     with hostile(b"HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n") as server:
         expected = f"{server.url}: 100001 bytes exceed the limit of 100000"
         with pytest.raises(HttpLimitError, match=re.escape(expected)):

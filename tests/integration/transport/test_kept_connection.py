@@ -59,14 +59,14 @@ def served(folder: Path, use: Callable[[MasterClient, Path], Any], starts: int =
     return asyncio.run(whole())
 
 
-def test_requests_one_after_the_other_share_a_connection(tmp_path: Path) -> None:
+def test_successive_requests_share_a_connection(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
         return [client.request(jobs.LIST) for _ in range(3)]
 
     assert served(tmp_path, use) == [1, 1, 1]
 
 
-def test_a_stream_that_is_left_early_disturbs_no_later_request(tmp_path: Path) -> None:
+def test_stream_left_early_does_not_disturb_later_requests(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
         for item in client.stream(events.WATCH, None):
             assert item == 0
@@ -76,7 +76,7 @@ def test_a_stream_that_is_left_early_disturbs_no_later_request(tmp_path: Path) -
     assert served(tmp_path, use) == (1, [0, 1, 2])
 
 
-def test_ended_stream_is_left_without_a_message(
+def test_finished_stream_is_closed_without_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[str] = []
@@ -97,7 +97,7 @@ def test_ended_stream_is_left_without_a_message(
     assert sent == ["ClientRequest"] * 3
 
 
-def test_what_is_patient_goes_alone_when_nothing_comes_to_go_with_it(tmp_path: Path) -> None:
+def test_delayed_item_is_sent_alone_when_no_other_follows(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
         from catena.client.requests.jobs import JobWatch
 
@@ -106,7 +106,7 @@ def test_what_is_patient_goes_alone_when_nothing_comes_to_go_with_it(tmp_path: P
     assert served(tmp_path, use) == "patient"
 
 
-def test_a_request_inside_a_stream_has_a_connection_of_its_own(tmp_path: Path) -> None:
+def test_request_during_a_stream_uses_another_connection(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
         return [(item, client.request(jobs.LIST)) for item in client.stream(events.WATCH, None)]
 
@@ -117,7 +117,7 @@ def test_link_reconnects_to_a_restarted_master(tmp_path: Path) -> None:
     assert served(tmp_path, lambda client, path: client.request(jobs.LIST), starts=2) == 2
 
 
-def test_a_refusal_is_the_requests_and_the_next_one_is_answered(tmp_path: Path) -> None:
+def test_refused_request_does_not_affect_the_next_one(tmp_path: Path) -> None:
     def use(client: MasterClient, path: Path) -> Any:
         from catena.client.requests.jobs import JobShow
 

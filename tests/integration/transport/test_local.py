@@ -126,14 +126,14 @@ def in_thread(path: Path, use: Callable[[LocalClient], Any]) -> Awaitable[Any]:
     return asyncio.to_thread(run)
 
 
-async def test_a_request_is_answered_and_its_sender_known(tmp_path: Path) -> None:
+async def test_request_is_answered_and_its_sender_identified(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, program):
         answer = await in_thread(path, lambda c: c.request(ask("echo", a=[1]), timeout=60))
         assert answer == ClientReply({"a": [1]})
         assert program.peers == [LocalPeer(os.getuid(), os.getgid(), os.getpid())]
 
 
-async def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(
+async def test_pipelined_requests_are_answered_in_order(
     tmp_path: Path,
 ) -> None:
     def use(client: LocalClient) -> list[int]:
@@ -150,7 +150,7 @@ async def test_several_requests_fly_at_once_and_are_answered_in_the_order_asked(
         assert await in_thread(path, use) == [0, 1, 2, 3]
 
 
-async def test_a_forked_copy_has_a_connection_of_its_own(tmp_path: Path) -> None:
+async def test_forked_process_uses_its_own_connection(tmp_path: Path) -> None:
     def echoes(client: LocalClient, who: str) -> bool:
         asked = [{"who": who, "n": n} for n in range(50)]
         return [client.request(ask("echo", **one), timeout=60).value for one in asked] == asked
@@ -171,14 +171,14 @@ async def test_a_forked_copy_has_a_connection_of_its_own(tmp_path: Path) -> None
         assert len(program.peers) == 2
 
 
-async def test_the_socket_is_private(tmp_path: Path) -> None:
+async def test_local_socket_is_private(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, _program):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert [p.name for p in path.parent.iterdir()] == ["master.sock"]
 
 
-def test_a_group_may_be_let_in(tmp_path: Path) -> None:
+def test_local_socket_can_be_opened_to_a_group(tmp_path: Path) -> None:
     path = tmp_path / "run" / "sock"
     with listen(path, group=os.getgid()):
         assert stat.S_IMODE(path.stat().st_mode) == 0o660
@@ -193,7 +193,7 @@ async def test_items_stream_until_the_reply(tmp_path: Path) -> None:
         assert await in_thread(path, use) == ([0, 1, 2, 3, 4], "done")
 
 
-async def test_leaving_a_stream_stops_it_and_the_connection_stays_good(tmp_path: Path) -> None:
+async def test_stream_left_early_stops_and_the_connection_stays_usable(tmp_path: Path) -> None:
     def use(client: LocalClient) -> Any:
         items = client.stream(ask("endless"), timeout=60)
         next(items)
@@ -221,7 +221,7 @@ async def test_disconnect_of_a_client_cancels_its_requests(tmp_path: Path) -> No
         assert (program.hanging, echoed) == (0, ClientReply({"a": 1}))
 
 
-async def test_a_failure_is_raised_as_its_class(tmp_path: Path) -> None:
+async def test_failure_is_raised_as_its_class(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, _program):
         with pytest.raises(NotFoundError, match="no job of that id") as found:
             await in_thread(path, lambda c: c.request(ask("missing"), timeout=60))
@@ -230,7 +230,7 @@ async def test_a_failure_is_raised_as_its_class(tmp_path: Path) -> None:
             await in_thread(path, lambda c: list(c.stream(ask("missing"), timeout=60)))
 
 
-async def test_an_internal_error_tells_no_details(tmp_path: Path) -> None:
+async def test_internal_error_reveals_no_details(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, _program):
         with pytest.raises(CatenaError, match="internal error") as found:
             await in_thread(path, lambda c: c.request(ask("broken"), timeout=60))
@@ -244,7 +244,7 @@ async def test_unauthorised_user_gets_the_reason(tmp_path: Path) -> None:
             await in_thread(path, lambda c: c.request(ask("echo"), timeout=60))
 
 
-async def test_no_answer_in_time_is_unreachable(tmp_path: Path) -> None:
+async def test_missing_answer_is_unreachable(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, _program):
         with pytest.raises(UnreachableError, match="in time") as found:
             await in_thread(path, lambda c: c.request(ask("hang"), timeout=0.1))
@@ -256,7 +256,7 @@ def test_missing_master_is_unreachable(tmp_path: Path) -> None:
         LocalClient(tmp_path / "none").request(ask("echo"))
 
 
-async def test_a_master_that_goes_is_unreachable(tmp_path: Path) -> None:
+async def test_master_that_disconnects_is_unreachable(tmp_path: Path) -> None:
     with listen(tmp_path / "run" / "sock") as listener:
         listener.setblocking(True)
         client = LocalClient(tmp_path / "run" / "sock")
@@ -270,7 +270,7 @@ async def test_a_master_that_goes_is_unreachable(tmp_path: Path) -> None:
         client.close()
 
 
-async def test_a_bad_frame_is_answered_and_a_bad_stream_ends(tmp_path: Path) -> None:
+async def test_malformed_frame_is_answered_and_a_malformed_stream_ends(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, _program):
         reader, writer = await asyncio.open_unix_connection(path)
         bad = wire.pack(Ping(1), msg_id=b"i" * 16)
@@ -290,7 +290,7 @@ async def test_a_bad_frame_is_answered_and_a_bad_stream_ends(tmp_path: Path) -> 
         writer.close()
 
 
-async def test_one_client_has_so_many_requests_and_no_more(tmp_path: Path) -> None:
+async def test_simultaneous_requests_of_a_client_are_limited(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, _program):
         reader, writer = await asyncio.open_unix_connection(path)
         for _ in range(REQUESTS + 1):
@@ -302,7 +302,7 @@ async def test_one_client_has_so_many_requests_and_no_more(tmp_path: Path) -> No
         writer.close()
 
 
-async def test_a_reader_that_does_not_read_holds_up_only_itself(tmp_path: Path) -> None:
+async def test_client_that_does_not_read_blocks_only_itself(tmp_path: Path) -> None:
     async with served(tmp_path) as (path, program):
         _, writer = await asyncio.open_unix_connection(path, limit=1)
         writer.write(frame(wire.pack(ask("endless"))))
@@ -313,13 +313,13 @@ async def test_a_reader_that_does_not_read_holds_up_only_itself(tmp_path: Path) 
         writer.close()
 
 
-def test_a_socket_that_is_served_is_not_taken_over(tmp_path: Path) -> None:
+def test_socket_in_use_is_not_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "run" / "sock"
     with listen(path), pytest.raises(UnreachableError, match="serves it already"):
         listen(path)
 
 
-def test_a_dead_socket_is_replaced(tmp_path: Path) -> None:
+def test_stale_socket_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "run" / "sock"
     listen(path).close()
     assert path.exists()
@@ -328,7 +328,7 @@ def test_a_dead_socket_is_replaced(tmp_path: Path) -> None:
         assert peer_of(client).pid == os.getpid()
 
 
-def test_a_file_in_the_sockets_place_is_left_alone(tmp_path: Path) -> None:
+def test_file_in_place_of_the_socket_is_not_removed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     (folder / "sock").write_text("precious")
@@ -337,7 +337,7 @@ def test_a_file_in_the_sockets_place_is_left_alone(tmp_path: Path) -> None:
     assert (folder / "sock").read_text() == "precious"
 
 
-def test_a_folder_that_others_write_is_refused(tmp_path: Path) -> None:
+def test_socket_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     folder.chmod(0o777)
@@ -345,12 +345,12 @@ def test_a_folder_that_others_write_is_refused(tmp_path: Path) -> None:
         listen(folder / "sock")
 
 
-def test_a_path_that_is_too_long_says_so(tmp_path: Path) -> None:
+def test_overlong_socket_path_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="longer than a socket"):
         listen(tmp_path / ("x" * 120) / "sock")
 
 
-async def test_a_reply_of_another_place_is_a_peer_error(tmp_path: Path) -> None:
+async def test_reply_with_a_message_of_another_socket_is_a_peer_error(tmp_path: Path) -> None:
     path = tmp_path / "run" / "sock"
     with listen(path) as listener:
         listener.setblocking(True)
@@ -368,7 +368,7 @@ async def test_a_reply_of_another_place_is_a_peer_error(tmp_path: Path) -> None:
                 await asking
 
 
-def test_a_command_line_loads_neither_zmq_nor_asyncio() -> None:
+def test_local_client_imports_neither_zmq_nor_asyncio() -> None:
     program = (
         "import sys, catena.transport.local;"
         "print([m for m in ('zmq', 'asyncio', 'yaml', 'hashlib') if m in sys.modules])"
@@ -379,7 +379,7 @@ def test_a_command_line_loads_neither_zmq_nor_asyncio() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_an_agent_loads_no_asyncio_no_logging_and_no_openssl() -> None:
+def test_agent_imports_no_asyncio_logging_or_openssl() -> None:
     program = (
         "import sys, catena.transport.agent;"
         "print([m for m in ('asyncio', 'logging', 'yaml', '_hashlib', 'ssl') if m in sys.modules])"

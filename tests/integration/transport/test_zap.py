@@ -48,7 +48,7 @@ async def _a_renewal(before: int) -> None:
     await until(lambda: Renewing.made.renewals > before)
 
 
-async def test_connections_outlive_the_socket_that_let_them_in(network: Network) -> None:
+async def test_connections_survive_the_renewal_of_the_zap_socket(network: Network) -> None:
     async with a_master() as master:
         found = []
         for _ in range(5):
@@ -90,7 +90,7 @@ async def test_unauthenticated_peer_is_refused_after_each_renewal(
         assert master.messages == []
 
 
-async def test_old_socket_stays_in_use_without_a_new_one(
+async def test_old_zap_socket_stays_in_use_when_renewal_fails(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[Any] = []
