@@ -32,6 +32,9 @@ _NESTED = "what failed in it:"
 #: Maximum length of a cell in characters, because minions choose its text.
 _CELL_CHARACTERS = 300
 
+#: Events of a chain: the start on a minion is held back, and is sent later.
+HELD_BACK, HANDED_OVER = "held_back", "handed_over"
+
 #: Statuses of a row, in the order in which rows are shown.
 FAILED, ACTIVE, WAITING, DONE = "failed", "active", "waiting", "done"
 _ORDER = {FAILED: 0, ACTIVE: 1, WAITING: 2, DONE: 3}
@@ -144,7 +147,9 @@ class ChainBoard:
         data = item.data
         action = self._actions.get(data.get("action", 0))
         if action is None:
-            if "action" not in data and item.tag.count("/") == 3:
+            if data.get("event") in (HELD_BACK, HANDED_OVER):
+                self._take_wait(data)
+            elif "action" not in data and item.tag.count("/") == 3:
                 self._state = str(data.get("state", self._state))
             return
         self._printed.pop(str(data.get("minion", "")), None)
@@ -161,6 +166,14 @@ class ChainBoard:
         )
         if status == "Failed":
             self._note(str(data["minion"]), action)
+
+    def _take_wait(self, data: Mapping[str, Any]) -> None:
+        """Show what the start on a minion waits for, in the line of its first open action."""
+        ids = self._minions.get(str(data.get("minion", "")), ())
+        first = next((one for one in ids if self._actions[one].status == "Queued"), None)
+        if first is not None:
+            waits = data["reason"].partition(": ")[2] if data["event"] == HELD_BACK else ""
+            self._actions[first] = replace(self._actions[first], waits=waits)
 
     def _note(self, minion: str, action: ActionView) -> None:
         """Store a failure; a later reply describes it better than the event's reason."""

@@ -202,16 +202,25 @@ class ChainLedger(Ledger):
         }
         self.events.append((events.chain(row.id, target.value), data))
 
-    def note_chain(self, row: ChainRecord, event: str, reason: str = "") -> None:
-        """Put something that is no transition into the history and on the bus (an edit)."""
+    def note_chain(self, row: ChainRecord, event: str, reason: str = "", minion: str = "") -> None:
+        """Put something that is no transition into the history and on the bus (an edit).
+
+        Args:
+            row: the chain.
+            event: what happened.
+            reason: for people.
+            minion: where; "": the chain as a whole.
+        """
         if row.run is None:
             self.note("chain", Movable(row.id, None, row.state), event, reason)
         else:
             self.note("run", row.subject, event, reason)
-        self._tell_note(row, event, reason)
+        self._tell_note(row, event, reason, minion)
 
-    def _tell_note(self, row: ChainRecord, event: str, reason: str) -> None:
+    def _tell_note(self, row: ChainRecord, event: str, reason: str, minion: str = "") -> None:
         data = {"chain": row.id, "label": row.label, "event": event, "reason": reason}
+        if minion:
+            data["minion"] = minion
         self.events.append((events.chain(row.id, event), {**data, "by": self.who}))
 
     def settle(self, chain_id: int, minions: Iterable[str]) -> None:

@@ -66,4 +66,4 @@ class Releases:
                 over = bool(fence_rows.refused(conn, (work.minion,)))
                 why = "it has waited long enough" if over else "the clean-up there is done"
                 row = rows.chain(conn, run.chain_id)
-                ledger.note_chain(row, HANDED_OVER, f"to {work.minion}: {why}")
+                ledger.note_chain(row, HANDED_OVER, f"to {work.minion}: {why}", work.minion)

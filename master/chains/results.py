@@ -313,7 +313,7 @@ class ChainResults:
             return ()
         ledger = ChainLedger(conn, self._clocks.read())
         row = rows.chain(conn, run.chain_id)
-        ledger.note_chain(row, HELD_BACK, f"on {minion}: {why}")
+        ledger.note_chain(row, HELD_BACK, f"on {minion}: {why}", minion)
         # What was in the way may be gone.
         fence_rows.again(conn, minion)
         after_commit(conn, self._wake)

@@ -5,8 +5,8 @@
   fails.
 - I15: what a hostile minion says changes nothing of an honest one. This needs no judge of its own:
   I1 to I12 are judged by what honest hosts did, and the hostile minion says otherwise.
-- I18: see `clean_watch`.
 - I16: a host is given up when its time is over, and not before.
+- I18: a start waits while its minion refuses to forget an ended chain (`clean_watch`).
 """
 
 from __future__ import annotations

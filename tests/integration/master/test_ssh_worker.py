@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from catena.client.requests.chains import (
     ChainRef,
     ChainSchedule,
 )
-from catena.core.job import JobSpec
+from catena.core.chain_calls import CLEAN, START
+from catena.core.job import JobReturn, JobSpec
 from catena.core.records import encode
 from catena.master import daemon
 from catena.master.daemon import Master
@@ -51,6 +52,8 @@ class Host:
     visits: list[m.VisitOrder] = field(default_factory=list)
     ran: list[JobSpec] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    #: Error of each clean-up; "": it succeeds.
+    refuses: str = ""
     #: What a visit says of the running job, once it has begun.
     prints: list[m.Printed] = field(default_factory=list)
 
@@ -91,9 +94,16 @@ class Visit:
             )
             if self._dead.is_set():
                 raise VisitDiedError("killed")
-            yield m.Returned(a_return(spec.jid, True))
+            yield m.Returned(self._return(spec))
             assert isinstance(await self._answers.get(), m.Kept)
         yield m.Done()
+
+    def _return(self, spec: JobSpec) -> JobReturn:
+        if spec.fun != CLEAN:
+            return a_return(spec.jid, True)
+        value = self._host.refuses or {"success": True, "runs": []}
+        ret = a_return(spec.jid, value, success=not self._host.refuses)
+        return replace(ret, fun=CLEAN)
 
     async def end(self) -> None:
         self._dead.set()
@@ -242,6 +252,35 @@ async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_conti
         assert len(host.visits) == 3
         await master.chains.service.go_on(ChainPause("night"), "joe")
         await master.until(lambda: len(host.ran) == 2)
+
+
+async def test_chain_over_ssh_waits_while_its_host_refuses_to_forget_an_ended_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = Host(refuses="ERROR: can't remove the resume file")
+    async with masters(monkeypatch, {"web1": host}) as master:
+        await chain(master, "first", "cmd")
+        await master.until(lambda: host.ran)
+        await master.chains.service.cancel(ChainRef("first"), "joe")
+        host.ends.set()
+
+        async def refused() -> bool:
+            return "could not be" in await note(master, "first")
+
+        await master.until(refused)
+        await chain(master, "second", "cmd")
+
+        async def waits() -> bool:
+            return "waits for a clean-up" in await note(master, "second")
+
+        await master.until(waits)
+        starts = [spec.fun for spec in host.ran].count(START)
+        assert "waits for the clean-up of chain 'first'" in str(await shown(master, "second"))
+        host.refuses = ""
+        master.hand.advance(60)
+        await master.chains.scheduler.tick()
+        await master.until(lambda: [spec.fun for spec in host.ran].count(START) == starts + 1)
+        assert "clean-up" not in await note(master, "second")
 
 
 async def test_chain_waits_for_a_decision_when_the_machine_changes(

@@ -78,6 +78,18 @@ def test_event_updates_its_action_and_a_later_view_gives_the_reason() -> None:
     assert board.has_ended
 
 
+def test_board_shows_what_a_start_waits_for_until_it_is_sent() -> None:
+    board = chain(m=[action(1, "Completed"), action(2, "Queued"), action(3, "Queued")])
+    data = {"chain": 7, "event": "held_back", "minion": "m", "reason": "on m: waits for: it"}
+    board.feed(ChainEventItem("catena/chain/7/held_back", data, STAMP))
+    assert board.board(1, 0).lines[0].text == "Run 2: waits for: it"
+    assert board.board(1, 0).title.endswith(": running")
+    data = {"chain": 7, "event": "handed_over", "minion": "m", "reason": "to m: done"}
+    board.feed(ChainEventItem("catena/chain/7/handed_over", data, STAMP))
+    assert board.board(1, 0).lines[0].text == "Run 2"
+    board.feed(ChainEventItem("catena/chain/7/held_back", {**data, "minion": "x"}, STAMP))
+
+
 def test_events_of_unknown_actions_are_ignored() -> None:
     board = chain(m=[action(1, "Queued")])
     event(board, 99, "Failed", reason="x")

@@ -160,6 +160,17 @@ async def test_wait_counts_through_restarts_of_the_master(bench: Bench) -> None:
     assert await last(bench) == ("web1", "queued")
 
 
+async def test_wait_counts_on_when_the_store_moves_to_another_host(bench: Bench) -> None:
+    await refused(bench)
+    await bench.begin("second", CMD)
+    await pass_time(bench, WAIT / 2)
+    await bench.move_to_host(2, uptime=40 * 24 * HOUR)
+    await pass_time(bench, WAIT / 4)
+    assert await last(bench) == ("web1", "paused")
+    await pass_time(bench, WAIT / 4)
+    assert await last(bench) == ("web1", "queued")
+
+
 async def test_clean_that_succeeded_before_a_restart_lets_the_start_go(bench: Bench) -> None:
     await refused(bench)
     await bench.begin("second", CMD)
