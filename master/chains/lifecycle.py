@@ -9,7 +9,7 @@ from catena.master.executions.lifecycle import ExecutionState, check_statuses
 
 
 class ChainState(StrEnum):
-    """Where an action chain stands; stored as is."""
+    """The states of an action chain; the values are stored."""
 
     draft = "draft"
     pending_approval = "pending_approval"
@@ -23,7 +23,7 @@ class ChainState(StrEnum):
 
 
 class ChainEvent(StrEnum):
-    """What can happen to a chain."""
+    """The events of a chain."""
 
     ask_approval = "ask_approval"
     approve = "approve"
@@ -45,7 +45,7 @@ HANDED_OVER = "handed_over"
 
 
 class ChunkState(StrEnum):
-    """Where one chunk file of one minion stands."""
+    """The states of one chunk file of one minion; the values are stored."""
 
     rendered = "rendered"
     shipped = "shipped"
@@ -55,7 +55,7 @@ class ChunkState(StrEnum):
 
 
 class ChunkEvent(StrEnum):
-    """What can happen to a chunk file."""
+    """The events of a chunk file."""
 
     ship = "ship"
     apply = "apply"
@@ -64,7 +64,7 @@ class ChunkEvent(StrEnum):
 
 
 class MinionState(StrEnum):
-    """How far a minion is with a run of a chain; stored as is."""
+    """The states of a run of a chain on one minion; the values are stored."""
 
     pending = "pending"
     sent = "sent"
@@ -76,7 +76,7 @@ class MinionState(StrEnum):
 
 
 class MinionEvent(StrEnum):
-    """What can happen to a run of a chain on one minion."""
+    """The events of a run of a chain on one minion."""
 
     send = "send"
     begin = "begin"
@@ -89,9 +89,9 @@ class MinionEvent(StrEnum):
 
 
 _C, _CE = ChainState, ChainEvent
-#: What a minion reports, and what the master concludes from reports, clocks and silence.
+#: Events that a minion reports, or that the master derives from reports, clocks and silence.
 _REPORT = (Actor.agent, Actor.system)
-#: A person, and the master where a person's time is over.
+#: A person, or the master if a time limit for the person has passed.
 _REQUEST = (Actor.api, Actor.system)
 _ANYBODY = (Actor.api, Actor.system, Actor.agent)
 
@@ -105,32 +105,32 @@ CHAIN = Machine(
         _C.dispatched: Kind.working,
         _C.running: Kind.working,
         _C.done: Kind.final,
-        # Not final: it is kept so that it can be retried from the failed action.
+        # Not final: it can be retried from the failed action.
         _C.failed: Kind.failure,
         _C.cancelled: Kind.final,
     },
     [_C.draft],
     [
-        Row(_C.draft, _CE.schedule, _C.scheduled, Actor.api, "A person gave it a time."),
-        Row(_C.draft, _CE.ask_approval, _C.pending_approval, Actor.api, "It needs a second look."),
-        Row(_C.pending_approval, _CE.approve, _C.scheduled, Actor.api, "Somebody looked."),
+        Row(_C.draft, _CE.schedule, _C.scheduled, Actor.api, "A person set its due time."),
+        Row(_C.draft, _CE.ask_approval, _C.pending_approval, Actor.api, "It needs an approval."),
+        Row(_C.pending_approval, _CE.approve, _C.scheduled, Actor.api, "A person approved it."),
         Row(_C.pending_approval, _CE.cancel, _C.cancelled, _REQUEST, "Refused, late or unwanted."),
         Row(_C.scheduled, _CE.hold, _C.waiting, Actor.system, "The clocks disagree."),
-        Row(_C.waiting, _CE.release, _C.scheduled, Actor.api, "A person says that it is time."),
-        Row(_C.waiting, _CE.cancel, _C.cancelled, Actor.api, "A person says that it is not."),
-        Row(_C.scheduled, _CE.cancel, _C.cancelled, Actor.api, "It is not to run."),
+        Row(_C.waiting, _CE.release, _C.scheduled, Actor.api, "A person released it."),
+        Row(_C.waiting, _CE.cancel, _C.cancelled, Actor.api, "A person cancelled it."),
+        Row(_C.scheduled, _CE.cancel, _C.cancelled, Actor.api, "A person cancelled it."),
         Row(_C.scheduled, _CE.dispatch, _C.dispatched, Actor.system, "It is due; claimed once."),
         Row(_C.scheduled, _CE.fail, _C.failed, Actor.system, "Too late, or it can't be rendered."),
         Row(_C.dispatched, _CE.start, _C.running, Actor.agent, "The first minion began."),
         Row(_C.dispatched, _CE.finish, _C.done, _REPORT, "Every action is done."),
-        Row(_C.dispatched, _CE.fail, _C.failed, _REPORT, "Every action ended, some badly."),
-        Row(_C.dispatched, _CE.cancel, _C.cancelled, Actor.api, "A person stops it."),
+        Row(_C.dispatched, _CE.fail, _C.failed, _REPORT, "Every action ended, some failed."),
+        Row(_C.dispatched, _CE.cancel, _C.cancelled, Actor.api, "A person cancelled it."),
         Row(_C.running, _CE.finish, _C.done, _REPORT, "Every action is done."),
-        Row(_C.running, _CE.fail, _C.failed, _REPORT, "Every action ended, some badly."),
-        Row(_C.running, _CE.cancel, _C.cancelled, Actor.api, "A person stops it."),
-        Row(_C.failed, _CE.retry, _C.scheduled, Actor.api, "Again, from the failed action."),
-        Row(_C.failed, _CE.resolve, _C.done, Actor.api, "A person says that the rest was done."),
-        Row(_C.failed, _CE.cancel, _C.cancelled, Actor.api, "It is given up."),
+        Row(_C.running, _CE.fail, _C.failed, _REPORT, "Every action ended, some failed."),
+        Row(_C.running, _CE.cancel, _C.cancelled, Actor.api, "A person cancelled it."),
+        Row(_C.failed, _CE.retry, _C.scheduled, Actor.api, "It runs again, from the failure on."),
+        Row(_C.failed, _CE.resolve, _C.done, Actor.api, "A person marked the rest as done."),
+        Row(_C.failed, _CE.cancel, _C.cancelled, Actor.api, "A person gave it up."),
     ],
     failures=[_CE.fail],
 )
@@ -154,8 +154,8 @@ STATUSES = check_statuses(
 
 _M, _ME = MinionState, MinionEvent
 _OVER = "All its actions ended."
-_LOST = "Its job ended without a word, or nobody has heard of it for too long."
-_FENCED = "It ended here and may still run there."
+_LOST = "Its job ended without a return, or it has reported nothing for too long."
+_FENCED = "It ended on the master and may still run on the minion."
 
 MINION = Machine(
     "run of a chain on a minion",
@@ -164,17 +164,17 @@ MINION = Machine(
         _M.sent: Kind.wait,
         _M.running: Kind.working,
         _M.waiting: Kind.wait,
-        # Retried until the minion confirms it; nothing else can end it.
+        # The removal is retried until the minion confirms it; nothing else ends this state.
         _M.fenced: Kind.working,
-        # Not final: a minion that comes back with an ended run has to forget it.
+        # Not final: a minion that reports an ended run has to remove it.
         _M.ended: Kind.stable,
         _M.lost: Kind.failure,
     },
     [_M.pending, _M.sent],
     [
         Row(_M.pending, _ME.send, _M.sent, Actor.system, "The host is known: its job is stored."),
-        Row(_M.pending, _ME.end, _M.ended, _ANYBODY, "It can't be used, or nobody wants it."),
-        Row(_M.sent, _ME.begin, _M.running, _REPORT, "Its first report came."),
+        Row(_M.pending, _ME.end, _M.ended, _ANYBODY, "It can't be used, or is cancelled."),
+        Row(_M.sent, _ME.begin, _M.running, _REPORT, "Its first report arrived."),
         Row(_M.sent, _ME.wait, _M.waiting, _REPORT, "Its first report was that it reboots."),
         Row(_M.sent, _ME.end, _M.ended, _ANYBODY, _OVER),
         Row(_M.sent, _ME.lose, _M.lost, _REPORT, _LOST),
@@ -187,12 +187,14 @@ MINION = Machine(
         Row(_M.waiting, _ME.end, _M.ended, _ANYBODY, _OVER),
         Row(_M.waiting, _ME.lose, _M.lost, _REPORT, _LOST),
         Row(_M.waiting, _ME.fence, _M.fenced, _ANYBODY, _FENCED),
-        Row(_M.fenced, _ME.forget, _M.ended, _REPORT, "The minion forgot it, or nobody is left."),
-        Row(_M.ended, _ME.fence, _M.fenced, _ANYBODY, "The minion came back with it."),
-        Row(_M.lost, _ME.fence, _M.fenced, _ANYBODY, "The minion came back with it."),
+        Row(
+            _M.fenced, _ME.forget, _M.ended, _REPORT, "The minion removed it, or its key is gone."
+        ),
+        Row(_M.ended, _ME.fence, _M.fenced, _ANYBODY, "The minion still reports it."),
+        Row(_M.lost, _ME.fence, _M.fenced, _ANYBODY, "The minion still reports it."),
     ],
     failures=[_ME.lose, _ME.end],
-    unfailing={_M.fenced: "It is tried until the minion confirms it."},
+    unfailing={_M.fenced: "It is retried until the minion confirms it."},
 )
 
 _K, _KE = ChunkState, ChunkEvent
@@ -210,8 +212,8 @@ CHUNK = Machine(
     [
         Row(_K.rendered, _KE.ship, _K.shipped, Actor.system, "The job that names it is stored."),
         Row(_K.rendered, _KE.fail, _K.failed, _REPORT, "The chain ended before it was sent."),
-        Row(_K.shipped, _KE.apply, _K.applied, _REPORT, "Its results came."),
-        Row(_K.shipped, _KE.fail, _K.failed, _REPORT, "It, or one before it, failed."),
+        Row(_K.shipped, _KE.apply, _K.applied, _REPORT, "Its results arrived."),
+        Row(_K.shipped, _KE.fail, _K.failed, _REPORT, "It failed, or a chunk before it."),
         Row(_K.applied, _KE.remove, _K.removed, Actor.system, "Its file is gone."),
         Row(_K.failed, _KE.remove, _K.removed, Actor.system, "Its file is gone."),
     ],
