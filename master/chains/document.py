@@ -1,9 +1,9 @@
-"""The YAML file of a chain (`catena chain apply FILE`): read, checked, made into a request.
+"""Reads and checks the YAML file of a chain (`catena chain apply FILE`); makes a request of it.
 
-    label: patch-day            # the file's name when left out
-    target: 'web*'              # of every action that has none of its own; [web1, web2] is a
-    actions:                    # list, {grain: 'os:Debian'} any other type
-    - script: collect.sh        # beside the file
+    label: patch-day            # default: the file's name
+    target: 'web*'              # default of the actions; [web1, web2] is a list,
+    actions:                    # {grain: 'os:Debian'} another type of target
+    - script: collect.sh        # relative to this file
       runas: nobody
     - apply: [web, app]
       pillar: {port: 8080}
@@ -12,8 +12,8 @@
     - reboot                    # or {reboot: , at_time: 5}
     - highstate
 
-Each action is a mapping with its kind as one key; what else the kind takes stands beside it.
-Read on the operator's side: imports nothing of the master but the checks of actions.
+Each action is a mapping that has its kind as a key; further keys are options of the kind. The CLI
+uses this module, so it imports nothing of the master except the checks of actions.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ MAX_BYTES = 4 * 1024 * 1024
 
 _KEYS = ("label", "target", "actions")
 _COMMON = ("target", "repeat")
-#: Types of target, as the options of the command line have them.
+#: Types of target, named as the options of the command line.
 _TARGETS = (
     "glob", "pcre", "list", "grain", "grain_pcre", "pillar", "pillar_pcre", "pillar_exact",
     "ipcidr", "nodegroup", "compound",
 )  # fmt: skip
-#: What may stand beside each kind.
+#: Options of each kind of action.
 _BESIDE: Mapping[ActionType, tuple[str, ...]] = {
     ActionType.script: ("runas", "group", "timeout"),
     ActionType.cmd: ("runas", "timeout"),
@@ -54,12 +54,12 @@ _BESIDE: Mapping[ActionType, tuple[str, ...]] = {
 
 
 class BadDocumentError(UsageError):
-    """A chain file makes no sense as it stands; the message names file and line."""
+    """A chain file is invalid; the message names file and line."""
 
 
 @dataclass(frozen=True)
 class ReadDocument:
-    """A chain file, ready to be sent."""
+    """A checked chain file as a request."""
 
     request: ChainDocument
     #: Files that must be uploaded first (`blob.put`), by SHA-256.
@@ -70,15 +70,15 @@ def read(path: Path) -> ReadDocument:
     """Return the chain that the file at *path* describes.
 
     Raises:
-        BadDocumentError: unknown key (with the nearest), missing or odd value, no such script;
-            the message names file and line.
+        BadDocumentError: unknown key (with the nearest), missing or invalid value, no such
+            script; the message names file and line.
         OSError: the file can't be read.
     """
     text = read_limited(path, MAX_BYTES).decode("utf-8", "replace")
     try:
         rendered = load_rendered(text, str(path), text, LineMap())
     except RenderError as error:
-        # It is a wrong request, whatever is wrong with it.
+        # Raise a usage error, so that the exit code is the one of an invalid request.
         raise BadDocumentError(str(error)) from None
     return _Reader(rendered, path).document()
 
@@ -92,11 +92,11 @@ class _Reader:
     def document(self) -> ReadDocument:
         data = self._rendered.data
         if not isinstance(data, Mapping):
-            raise self._fault("expected a mapping with the key actions")
+            raise self._error("expected a mapping with the key actions")
         self._keys(data, _KEYS, ())
         actions = data.get("actions")
         if not isinstance(actions, list) or not actions:
-            raise self._fault("actions must be a list with at least one action", "actions")
+            raise self._error("actions must be a list with at least one action", "actions")
         common = {key: data[key] for key in ("target",) if key in data}
         entries = tuple(
             self._entry(index, {**common, **self._action(index, item)})
@@ -109,7 +109,9 @@ class _Reader:
         if isinstance(item, str):
             item = {item: None}
         if not isinstance(item, Mapping):
-            raise self._fault("an action is a mapping with its kind as a key", "actions", index)
+            names = ", ".join(ActionType.__members__)
+            why = f"an action must be a mapping that has its kind as a key: {names}"
+            raise self._error(why, "actions", index)
         return dict(item)
 
     def _entry(self, index: int, item: dict[str, Any]) -> dict[str, Any]:
@@ -118,13 +120,13 @@ class _Reader:
         names = [*ActionType.__members__]
         if not kinds:
             odd = next((k for k in item if k not in _COMMON), "")
-            raise self._fault(unknown("action", str(odd), names, few=True), *place)
+            raise self._error(unknown("action", str(odd), names, few=True), *place)
         if len(kinds) > 1:
-            raise self._fault(f"one action has one kind, not {' and '.join(kinds)}", *place)
+            raise self._error(f"an action has one kind, not {' and '.join(kinds)}", *place)
         kind = ActionType(kinds[0])
         self._keys(item, (kind.value, *_COMMON, *_BESIDE.get(kind, ())), place)
         if "target" not in item:
-            raise self._fault("no target: give one here or for the whole chain", *place)
+            raise self._error("no target: name one here or for the whole chain", *place)
         beside = {key: item[key] for key in _BESIDE.get(kind, ()) if key in item}
         if "at_time" in beside:
             beside["at_minutes"] = beside.pop("at_time")
@@ -133,7 +135,7 @@ class _Reader:
         try:
             check(action)
         except UsageError as error:
-            raise self._fault(str(error), *place) from None
+            raise self._error(str(error), *place) from None
         tgt, tgt_type = self._target(item["target"], place)
         return {"tgt": tgt, "tgt_type": tgt_type, "action": encode(action)}
 
@@ -144,7 +146,7 @@ class _Reader:
             return str(value), "glob"
         if len(value) != 1 or next(iter(value)) not in _TARGETS:
             odd = next((str(key) for key in value if key not in _TARGETS), "several types")
-            raise self._fault(unknown("type of target", odd[:80], _TARGETS, few=True), *place)
+            raise self._error(unknown("type of target", odd[:80], _TARGETS, few=True), *place)
         kind, text = next(iter(value.items()))
         return str(text), str(kind)
 
@@ -155,7 +157,7 @@ class _Reader:
         if kind is ActionType.cmd:
             return {"cmd": value}
         if kind is ActionType.apply:
-            # One SLS stays what it was given as: text, or a list of one.
+            # Keep whether one SLS was given as text or as a list of one.
             one = isinstance(value, list) and len(value) == 1
             return {"mods": _listed(value), **({"listed": True} if one else {})}
         if kind is ActionType.call:
@@ -165,7 +167,7 @@ class _Reader:
         if kind is ActionType.upgrade_agent:
             return self._agent(str(value), place)
         if value not in (None, True):
-            raise self._fault(f"{kind.value} takes no value", *place)
+            raise self._error(f"{kind.value} takes no value", *place)
         return {}
 
     def _agent(self, value: str, place: tuple[Any, ...]) -> dict[str, Any]:
@@ -177,9 +179,9 @@ class _Reader:
     def _file(self, value: Any, limit: int, place: tuple[Any, ...]) -> Path:
         path = self._path.parent / str(value)
         if not path.is_file():
-            raise self._fault(f"there is no file {path}", *place)
+            raise self._error(f"there is no file {path}", *place)
         if path.stat().st_size > limit:
-            raise self._fault(f"{path} is larger than {limit} bytes", *place)
+            raise self._error(f"{path} is larger than {limit} bytes", *place)
         return path
 
     def _upload(self, path: Path, limit: int) -> str:
@@ -190,9 +192,9 @@ class _Reader:
     def _keys(self, data: Mapping[Any, Any], known: Sequence[str], place: tuple[Any, ...]) -> None:
         for key in data:
             if key not in known:
-                raise self._fault(unknown("key", str(key)[:80], known, few=True), *place, key)
+                raise self._error(unknown("key", str(key)[:80], known, few=True), *place, key)
 
-    def _fault(self, reason: str, *place: Any) -> BadDocumentError:
+    def _error(self, reason: str, *place: Any) -> BadDocumentError:
         found = self._rendered.place(*place) if place else self._rendered.name
         return BadDocumentError(f"{found}: {reason}")
 

@@ -1,4 +1,4 @@
-"""What people change of chains before and between their runs: entries, times, retries.
+"""Changes chains before and between their runs, for people: entries, due times, retries.
 
 Every function works in the transaction of its ledger; the service calls them.
 """
@@ -28,7 +28,9 @@ from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
 from catena.master.store.metadata import Ready
 
+#: Maximum number of entries that one request adds, over all minions.
 MAX_ENTRIES = 200_000
+#: Maximum number of sort orders of a chain.
 MAX_ACTIONS = 1_000
 
 UNDISPATCHED = (
@@ -57,32 +59,32 @@ class DraftStep:
 
 
 def editable(conn: sa.Connection, ref: str) -> ChainRecord:
-    """Return a chain that may be edited: a draft of that label, else the chain that *ref* names.
+    """Return the draft with the label *ref*, or else the chain that *ref* names, for editing.
 
     Raises:
-        InvalidStateError: it is past that.
-        NotFoundError: there is none; the message says how to make one.
+        InvalidStateError: the chain is no draft.
+        NotFoundError: there is no such chain; the message says how to create one.
     """
     try:
         row = draft_rows.draft(conn, ref) or rows.find_chain(conn, ref)
     except NotFoundError as error:
-        raise NotFoundError(f"{error}; a new one: catena chain create {ref[:80]}") from None
+        raise NotFoundError(f"{error}; to create it: catena chain create {ref[:80]}") from None
     if row.state != ChainState.draft.value:
         raise InvalidStateError(f"{row.title} is {row.state}; only a draft can be edited")
     return row
 
 
 def create(ledger: ChainLedger, label: str, again: bool = False) -> int:
-    """Make an empty draft; return its id.
+    """Create an empty draft; return its id.
 
     Args:
         ledger: of the running transaction.
         label: of the chain.
-        again: a chain of that label may be under way; without it, who repeats a command would
-            run everything twice.
+        again: allow it although a chain with that label has not ended. The default refuses it,
+            because a repeated command would run everything twice.
 
     Raises:
-        UsageError: a chain of that label has not ended, or is a draft.
+        UsageError: there is a draft with that label, or a chain with it has not ended.
     """
     known = draft_rows.draft(ledger.conn, label)
     if known is not None:
@@ -90,8 +92,8 @@ def create(ledger: ChainLedger, label: str, again: bool = False) -> int:
     known = None if again else draft_rows.unended(ledger.conn, label)
     if known is not None:
         raise UsageError(
-            f"{known.title} is {known.state}: it was taken already, see catena chain show "
-            f"{known.id}; --again makes another chain of this label"
+            f"there is already {known.title}, which is {known.state} (catena chain show "
+            f"{known.id}); --again creates another chain with this label"
         )
     values = {
         "label": label,
@@ -106,16 +108,18 @@ def create(ledger: ChainLedger, label: str, again: bool = False) -> int:
 
 
 def append(ledger: ChainLedger, row: ChainRecord, steps: Sequence[DraftStep]) -> list[ChainAdded]:
-    """Put actions behind the last one of a draft; return sort order, minions, ids of each.
+    """Append actions to a draft; return the sort order, minions and action ids of each step.
 
     Raises:
-        UsageError: too many.
+        UsageError: there would be too many actions.
     """
     first = len(draft_rows.orders(ledger.conn, row))
     if first + len(steps) > MAX_ACTIONS:
-        raise UsageError(f"a chain holds at most {MAX_ACTIONS} actions in a row")
+        raise UsageError(f"a chain has at most {MAX_ACTIONS} actions on each minion")
     if sum(len(step.minions) for step in steps) > MAX_ENTRIES:
-        raise UsageError(f"at most {MAX_ENTRIES} actions can be added at once")
+        raise UsageError(
+            f"at most {MAX_ENTRIES} actions, counted on each minion, can be added at once"
+        )
     added = []
     for order, step in enumerate(steps, first):
         action_ids = _insert(ledger, row, step, order)
@@ -126,7 +130,7 @@ def append(ledger: ChainLedger, row: ChainRecord, steps: Sequence[DraftStep]) ->
 
 
 def _insert(ledger: ChainLedger, row: ChainRecord, step: DraftStep, order: int) -> list[int]:
-    """Store an action and an entry for each minion of a step; return the actions' ids."""
+    """Store an action and an entry for each minion of a step; return the action ids."""
     if not step.minions:
         return []
     values = {
@@ -139,18 +143,23 @@ def _insert(ledger: ChainLedger, row: ChainRecord, step: DraftStep, order: int) 
 
 
 def due_now(ledger: ChainLedger, at: float = 0.0) -> dict[str, Any]:
-    """Return the columns of a run that is due at *at* (0: now), with the clocks as they are."""
+    """Return the columns of a run that is due at *at*, with both clocks as they are now.
+
+    Args:
+        ledger: of the running transaction.
+        at: seconds since the epoch; 0: now.
+    """
     now = ledger.now
     anchor = {"anchor_wall": now.wall, "anchor_mono": now.mono, "anchor_boot": now.boot}
     return {"due": at or now.wall, **anchor}
 
 
 def schedule(ledger: ChainLedger, row: ChainRecord, request: ChainSchedule) -> int:
-    """Give a draft its time and make its executions; return its id.
+    """Set the due time of a draft and create its executions; return the chain's id.
 
     Raises:
-        UsageError: it has no actions.
-        InvalidStateError: it is no draft.
+        UsageError: the chain has no actions.
+        InvalidStateError: the chain is no draft.
     """
     if not rows.has_entries(ledger.conn, row.id):
         raise UsageError(f"{row.title} has no actions")
@@ -190,7 +199,7 @@ def unapproved(ledger: ChainLedger, row: ChainRecord, reason: str) -> None:
 
 
 def _content(conn: sa.Connection, chain_id: int) -> str:
-    """Return the SHA-256 of what a chain is to do, and where."""
+    """Return the SHA-256 of a chain's entries, which an approval is bound to."""
     digest = hashlib.sha256()
     for entry in draft_rows.contents(conn, chain_id):
         digest.update(msgpack.packb(entry))
@@ -200,7 +209,7 @@ def _content(conn: sa.Connection, chain_id: int) -> str:
 def add_executions(
     ledger: ChainLedger, chain: ChainRecord, again: Iterable[ChainExecution]
 ) -> None:
-    """Store that actions of a chain are to run again, in its newest run."""
+    """Store new executions of *again*'s actions in the newest run of a chain."""
     values = [
         {
             "run": chain.run,
@@ -222,7 +231,7 @@ def add_executions(
 def move_open(
     ledger: ChainLedger, row: ChainRecord, event: ExecutionEvent, reason: str = ""
 ) -> None:
-    """Move every open execution of a chain's newest run."""
+    """Apply an event to every open execution of a chain's newest run."""
     for execution in rows.executions(ledger.conn, row.run):
         if rows.fact(execution).is_open:
             change = decide.Change(execution.action_id, event, reason)

@@ -1,4 +1,4 @@
-"""Queries of the check-up of chains; *conn* is a snapshot in each."""
+"""Queries for the findings of `catena doctor` about chains; *conn* is a snapshot in each."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from catena.master.store.tables import MINIONS
 
 
 class MinionPresence(NamedTuple):
-    """Whether a minion is connected, and when it was last heard of, in seconds since the epoch."""
+    """Whether a minion is connected, and its last contact in seconds since the epoch."""
 
     up: bool
     last_seen: float | None
 
 
 def held(conn: sa.Connection) -> list[ChainRecord]:
-    """Return the chains that wait for a person: held, or without an approval."""
+    """Return the chains that wait for a person, because they are held or not approved yet."""
     states = (ChainState.waiting.value, ChainState.pending_approval.value)
     query = rows.RUNNING_CHAINS.where(RUNS.c.state.in_(states)).order_by(CHAINS.c.id)
     return rows.chains(conn, query)

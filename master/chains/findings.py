@@ -23,7 +23,7 @@ from catena.master.chains import (
 from catena.master.chains.holds import told
 from catena.master.chains.lifecycle import ChainState
 from catena.master.chains.model import ChainMinion
-from catena.master.chains.pauses import cure
+from catena.master.chains.pauses import continue_command
 from catena.master.chains.retry import INTERRUPTED
 from catena.master.executions import pauses
 from catena.master.executions.lifecycle import ExecutionState
@@ -43,19 +43,19 @@ _PART = "chains"
 
 def check(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield the findings about the chains of a store; *conn* is a snapshot."""
-    for some in (
+    for kind in (
         _held(conn),
         _paused(conn, now),
         _late(conn, now),
-        _cut(conn),
+        _interrupted(conn),
         _failed(conn, now),
+        _unremoved(conn),
+        _open(conn, now),
     ):
-        yield from _some(some)
-    yield from _some(_unfenced(conn))
-    yield from _some(_open(conn, now))
+        yield from _first_of(kind)
 
 
-def _some(found: Iterable[Finding]) -> Iterator[Finding]:
+def _first_of(found: Iterable[Finding]) -> Iterator[Finding]:
     """Yield the first findings of a kind, and the number of the others."""
     every = list(found)
     yield from every[:SHOWN]
@@ -78,24 +78,25 @@ def _paused(conn: sa.Connection, now: float) -> Iterator[Finding]:
     for pause in pauses.older(conn, rows.ENGINE, now - PAUSED_SECONDS):
         for row in finding_rows.of_run(conn, pause.run):
             where = f" on {pause.minion}" if pause.minion else ""
-            advice = f"{cure(row.id, pause)}, or: catena chain cancel {row.id}"
-            yield Finding(_PART, Level.warning, f"{row.title}{where} is {told(pause)}", advice)
+            advice = f"{continue_command(row.id, pause)}, or: catena chain cancel {row.id}"
+            text = f"{row.title}{where} is {told(pause)}"
+            yield Finding(_PART, Level.warning, text, advice)
 
 
 def _late(conn: sa.Connection, now: float) -> Iterator[Finding]:
     for row in finding_rows.late(conn, now - LATE_SECONDS):
         text = f"{row.title} was due at {_clock(row.due or 0.0)} and has not started"
-        advice = "does the master run? Its log says what hinders the chain"
+        advice = "check that the master runs; its log says why the chain can't start"
         yield Finding(_PART, Level.warning, text, advice)
 
 
-def _cut(conn: sa.Connection) -> Iterator[Finding]:
+def _interrupted(conn: sa.Connection) -> Iterator[Finding]:
     for row in finding_rows.failed(conn):
         newest = rows.newest(conn, row.id).values()
         if not any(execution.reason == INTERRUPTED for execution in newest):
             continue
-        text = f"{row.title} has an action whose outcome nobody knows"
-        advice = f"look at the host, then: catena chain resolve {row.id}"
+        text = f"{row.title} has an interrupted action, whose outcome is unknown"
+        advice = f"check the host, then: catena chain resolve {row.id}"
         yield Finding(_PART, Level.warning, text, advice)
 
 
@@ -109,11 +110,11 @@ def _failed(conn: sa.Connection, now: float) -> Iterator[Finding]:
         yield Finding(_PART, Level.note, text, advice)
 
 
-def _unfenced(conn: sa.Connection) -> Iterator[Finding]:
+def _unremoved(conn: sa.Connection) -> Iterator[Finding]:
     behind = _behind(conn)
     for run in fence_rows.failed(conn):
         text = f"{run.label!r} ({run.chain_id}) on {run.minion}: {wait_rows.fence_text(run)}"
-        advice = f"cure that; at once: {by_hand(CLEAN, run.minion)}"
+        advice = f"remove the cause; the master retries, or run now: {by_hand(CLEAN, run.minion)}"
         waiting = ", ".join(behind.get(run.minion, ()))
         text += f"; {waiting} must wait for that there" if waiting else ""
         yield Finding(_PART, Level.warning, f"chain {text}", advice)
@@ -152,7 +153,7 @@ def _open(conn: sa.Connection, now: float) -> Iterator[Finding]:
 
 
 def _hanging(conn: sa.Connection, run: ChainMinion, what: str, show: str) -> Iterator[Finding]:
-    """Yield a run that waits for a boundary, or for a resume that nobody has ordered."""
+    """Yield a finding if a run waits for a boundary, or for a resume without a job."""
     if run_job_rows.is_open(conn, run.jid, run.minion):
         return
     if pauses.on(pauses.of_run(conn, run.run), run.minion):
@@ -163,11 +164,13 @@ def _hanging(conn: sa.Connection, run: ChainMinion, what: str, show: str) -> Ite
     executions = rows.executions(conn, run.run, run.minion)
     picked = [e for e in executions if e.picked_up and e.state == ExecutionState.RUNNING.value]
     if picked:
-        proof = "the new agent" if picked[0].waits_for == Boundary.agent_upgrade.value else "boot"
+        proof = (
+            "the new agent" if picked[0].waits_for == Boundary.agent_upgrade.value else "the boot"
+        )
         text = f"{what} waits for {proof} since {_clock(picked[0].picked_up or 0.0)}"
         yield Finding(_PART, Level.note, text, show)
         return
-    text = f"{what} hangs: no job works on it; it is given up after an hour of silence"
+    text = f"{what} is stuck: no job works on it; it is given up after an hour of silence"
     advice = f"{by_hand(RESUME, run.minion)}, or: catena chain cancel {run.chain_id}"
     yield Finding(_PART, Level.warning, text, advice)
 

@@ -49,7 +49,7 @@ class CleanWait:
         return first_line(self.fence.why)
 
     @property
-    def cure(self) -> str:
+    def command(self) -> str:
         """Return the command that a person runs once the obstacle is gone."""
         return by_hand(CLEAN, self.fence.minion)
 

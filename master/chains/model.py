@@ -1,4 +1,4 @@
-"""Records of a chain's tables, made from rows, whose columns `rows` selects in this order."""
+"""Records of the tables of chains; `rows` selects the columns in the order of the fields."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from catena.master.chains.lifecycle import MinionState
 from catena.master.executions.model import Movable
 from catena.master.process.clocks import ClockReading
 
-#: States in which a minion works on a run, or is to.
+#: States in which a minion works on a run or will do so.
 OPEN_MINIONS = (MinionState.sent, MinionState.running, MinionState.waiting)
 
 
 class ChainRecord(NamedTuple):
-    """A chain, with what its newest run says of it. Times are seconds since the epoch."""
+    """A chain with the data of its newest run. Times are in seconds since the epoch."""
 
     id: int
     label: str
     user: str
     created: float
-    #: Whether a run of it was ever dispatched.
+    #: Whether a run of the chain was ever dispatched.
     dispatched: bool
     archived: bool
-    #: Its newest run; None: it is a draft.
+    #: Id of the newest run; None: the chain is a draft.
     run: int | None
     state: str
-    #: Why it is in this state, for people.
+    #: Why the chain is in this state, for people.
     reason: str
-    #: Which attempt this is; 0: a draft.
+    #: Number of the newest run within the chain; 0: the chain is a draft.
     epoch: int
     due: float | None
-    #: Both clocks of the master's host when it got its time.
+    #: Both clocks and the boot id of the master's host when the due time was set.
     anchor_wall: float
     anchor_mono: float
     anchor_boot: str
@@ -39,29 +39,29 @@ class ChainRecord(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Return how a message names it; two of one label differ by their number."""
+        """Return how messages name the chain, with its id because labels are not unique."""
         return f"chain {self.label!r} ({self.id})"
 
     @property
     def subject(self) -> Movable:
-        """Return its newest run as the ledger moves it."""
+        """Return the newest run for the ledger."""
         return Movable(self.run or 0, self.run, self.state)
 
     @property
     def scheduled(self) -> ClockReading:
-        """Return both clocks of the master's host when it got its time."""
+        """Return both clocks of the master's host when the due time was set."""
         return ClockReading(self.anchor_wall, self.anchor_mono, self.anchor_boot)
 
 
 class ChainExecution(NamedTuple):
-    """One action on one minion in one run of its chain. Times are seconds since the epoch."""
+    """One action on one minion in one run. Times are in seconds since the epoch."""
 
     id: int
     run: int
     chain_id: int
     action_id: int
     epoch: int
-    #: What a crash during it means: "idempotent", "once" or "reboot".
+    #: How to recover from a crash during the action (`core.job.ActionKind`).
     kind: str
     minion: str
     sort_order: int
@@ -70,23 +70,23 @@ class ChainExecution(NamedTuple):
     reason: str
     started: float | None
     ended: float | None
-    #: 0 before it is dispatched.
+    #: Number of the action's chunk; 0 before the dispatch.
     chunk: int
-    #: What proves it after its success: none, reboot, agent_upgrade.
+    #: Boundary that must be proven after the action's success: none, reboot, agent_upgrade.
     waits_for: str
-    #: How long a reboot itself puts it off.
+    #: Delay that the reboot action itself asks for.
     delay_seconds: float
-    #: When it succeeded but for its proof, by both clocks of the master's host.
+    #: When the action began to wait for its proof, by both clocks of the master's host then.
     picked_up: float | None
     picked_mono: float
     picked_host_boot: str
     picked_host: str
-    #: Boot of the minion under which it succeeded.
+    #: Boot id of the minion when the action succeeded.
     boot_id: str
 
     @property
     def subject(self) -> Movable:
-        """Return it as the ledger moves it."""
+        """Return the execution for the ledger."""
         return Movable(self.id, self.run, self.state)
 
 
@@ -99,40 +99,41 @@ class ChainMinion(NamedTuple):
     label: str
     epoch: int
     minion: str
-    #: Job that starts it; "" until that job is stored.
+    #: Job that starts the run; "" until that job is stored.
     jid: str
-    #: Boot that the minion was known to be in last.
+    #: Last known boot id of the minion.
     boot_id: str
     state: str
-    #: Job that is to make the minion forget the run; "": none is under way.
+    #: Open job that makes the minion remove the run; "": there is none.
     fence_jid: str
+    #: Number of such jobs that failed in a row, and the error of the last one.
     fence_tries: int
     #: When the minion answered last that it can't; 0: never.
     fence_at: float
     fence_why: str
-    #: Why the minion says that it can't continue this run; "": it has not said so.
+    #: Why the minion can't continue this run, as it reported; "": it did not report that.
     disowned: str
-    #: It is carried out over SSH.
+    #: Whether the master reaches the host over SSH.
     over_ssh: bool
 
     @property
     def title(self) -> str:
-        """Return how a message names its chain."""
+        """Return how messages name the chain."""
         return f"chain {self.label!r} ({self.chain_id})"
 
     @property
     def open(self) -> bool:
-        """Return whether the minion works on it, or is to."""
+        """Return whether the minion works on the run or will do so."""
         return self.state in OPEN_MINIONS
 
     @property
     def over(self) -> bool:
-        """Return whether it has ended and the minion may have to forget it."""
+        """Return whether the run has ended; the minion may still have to remove it."""
         return self.state in (MinionState.ended, MinionState.lost)
 
     @property
     def subject(self) -> Movable:
-        """Return it as the ledger moves it."""
+        """Return the run on the minion for the ledger."""
         return Movable(self.id, self.run, self.state)
 
 
@@ -150,12 +151,12 @@ class Chunk(NamedTuple):
 
     @property
     def subject(self) -> Movable:
-        """Return it as the ledger moves it."""
+        """Return the chunk for the ledger."""
         return Movable(self.id, self.run, self.state)
 
 
 class HistoryLine(NamedTuple):
-    """A line of a chain's history, as people see it."""
+    """A line of a chain's history, for people."""
 
     #: "chain", "action", "chunk" or "late".
     subject: str

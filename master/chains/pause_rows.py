@@ -1,4 +1,4 @@
-"""Queries on what a pause of a chain holds back; each runs in its caller's transaction."""
+"""Queries on jobs and runs that a pause of a chain affects; each in its caller's transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from catena.transport.messages.session import NAMED_RUNS
 
 _BEGUN = (MinionState.running.value, MinionState.waiting.value)
 _OPEN = [state.value for state in OPEN]
-#: Jobs that start or resume chains, with the minions that have them or are to get them.
+#: Jobs that start or resume chains, one row for each of their minions.
 _JOBS: sa.Select[Any] = (
     job_rows.JOB_ROWS.add_columns(DELIVERIES.c.minion)
     .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
@@ -45,11 +45,11 @@ def is_any(conn: sa.Connection) -> bool:
 
 
 class Stranded(NamedTuple):
-    """A run that could go on at a minion and that no job resumes."""
+    """A run on a minion that could continue but that no job resumes."""
 
     run: RunRef
     minion: str
-    #: Its agent takes the number of the run.
+    #: Whether the minion's agent accepts the epoch of a run as an argument.
     named: bool
 
 
@@ -63,14 +63,14 @@ class HeldStart(NamedTuple):
 
 
 class WorkJob(NamedTuple):
-    """A job that starts or resumes a chain, and one minion that is to get it."""
+    """A job that starts or resumes a chain, and one of its minions."""
 
     spec: JobSpec
     minion: str
 
 
 def minions(conn: sa.Connection, run: int | None) -> dict[str, bool]:
-    """Return the minions of a run, each with whether anything is open there."""
+    """Return minion -> whether the run has an open execution there."""
     is_open = sa.func.max(sa.case((EXECUTIONS.c.ended.is_(None), 1), else_=0))
     query = sa.select(EXECUTIONS.c.minion, is_open).where(EXECUTIONS.c.run == run)
     found = conn.execute(query.group_by(EXECUTIONS.c.minion))
@@ -78,7 +78,7 @@ def minions(conn: sa.Connection, run: int | None) -> dict[str, bool]:
 
 
 def unended(conn: sa.Connection, chain_id: int) -> int | None:
-    """Return the run of a chain that has not ended; None: there is none."""
+    """Return the id of the run of a chain that has not ended; None if there is none."""
     query = sa.select(RUNS.c.id).where(
         rows.OURS, RUNS.c.ref == str(chain_id), RUNS.c.ended.is_(None)
     )
@@ -86,7 +86,7 @@ def unended(conn: sa.Connection, chain_id: int) -> int | None:
 
 
 def head(conn: sa.Connection, minion: str) -> ChainMinion | None:
-    """Return the run that a minion's resume file names: the one that has begun there."""
+    """Return the run that a minion's resume file names: the one that has begun, or the next."""
     runs = rows.open_runs(conn, minion)
     return next((run for run in runs if run.state in _BEGUN), runs[0] if runs else None)
 
@@ -100,7 +100,7 @@ def jobs(
         conn: the running transaction.
         run: the run.
         state: of their deliveries.
-        names: only for these minions; (): for all.
+        names: only these minions; (): all.
     """
     there = sa.select(CHAIN_MINIONS.c.minion).where(CHAIN_MINIONS.c.run == run)
     query = _JOBS.where(DELIVERIES.c.minion.in_(there), DELIVERIES.c.state == state.value)
@@ -144,12 +144,12 @@ def _work(conn: sa.Connection, query: sa.Select[Any]) -> list[WorkJob]:
 
 
 def stranded(conn: sa.Connection, run: int | None, names: Collection[str] = ()) -> list[Stranded]:
-    """Return where a run could go on and no job resumes it.
+    """Return the minions on which a run could continue but no job resumes it.
 
     Args:
         conn: a snapshot.
         run: the run.
-        names: only on these minions; (): on all.
+        names: only these minions; (): all.
     """
     mine = CHAIN_MINIONS.c
     of_start = (DELIVERIES.c.jid == mine.jid) & (DELIVERIES.c.minion == mine.minion)
@@ -165,7 +165,7 @@ def stranded(conn: sa.Connection, run: int | None, names: Collection[str] = ()) 
 
 
 def _could_go_on(conn: sa.Connection, run: ChainMinion) -> bool:
-    """Return whether a run waits for no boundary, and no job works on it."""
+    """Return whether a run has open actions, waits for no boundary, and no job works on it."""
     if run_job_rows.is_worked_on(
         RunRef(run.chain_id, run.epoch), run_job_rows.open_jobs(conn, run.minion)
     ):
@@ -176,5 +176,5 @@ def _could_go_on(conn: sa.Connection, run: ChainMinion) -> bool:
 
 
 def set_due(conn: sa.Connection, row: ChainRecord, times: Mapping[str, Any]) -> None:
-    """Give the newest run of a chain another time."""
+    """Set the due time, with its clocks, of a chain's newest run."""
     conn.execute(sa.update(RUNS).where(RUNS.c.id == row.run).values(besides_state(times)))

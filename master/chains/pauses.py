@@ -32,32 +32,32 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
 
 
-def cure(chain_id: int, pause: Suspension) -> str:
+def continue_command(chain_id: int, pause: Suspension) -> str:
     """Return the command that ends a pause."""
     where = f" --minion {pause.minion}" if pause.minion else ""
     return f"catena chain continue {chain_id}{where}"
 
 
-# -- what people ask ---------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------
 
 
 def pause(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collection[str]) -> None:
-    """Pause the newest run of a chain, everywhere or on minions; again it changes nothing.
+    """Pause the newest run of a chain, on all or some minions; a repetition changes nothing.
 
     Args:
         ledger: of the running transaction.
-        jobs: hold back the jobs that no minion has yet.
+        jobs: pauses the deliveries that no minion has received yet.
         row: the chain.
-        names: minions; (): everywhere.
+        names: minions; (): all.
 
     Raises:
-        InvalidStateError: it is a draft, or it has ended, there or everywhere.
-        NotFoundError: it has no action on one of the minions.
+        InvalidStateError: the chain is a draft, or the run has ended, there or on all minions.
+        NotFoundError: the chain has no action on one of the minions.
     """
     if row.run is None:
-        raise InvalidStateError(f"{row.title} is a draft: nothing of it runs that could be paused")
+        raise InvalidStateError(f"can't pause {row.title}: it is a draft and does not run")
     if ChainState(row.state) in ENDED_CHAINS:
-        raise InvalidStateError(f"{row.title} is {row.state}: nothing of it is left to pause")
+        raise InvalidStateError(f"can't pause {row.title}: it is {row.state} and has ended")
     _check(ledger, row, names)
     known = pauses.of_run(ledger.conn, row.run)
     new = [name for name in dict.fromkeys(names or (EVERYWHERE,)) if not pauses.on(known, name)]
@@ -77,17 +77,17 @@ def pause(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collec
 def go_on(
     ledger: ChainLedger, parts: ChainParts, row: ChainRecord, names: Collection[str]
 ) -> None:
-    """Continue the newest run of a chain, everywhere or on minions.
+    """Continue the newest run of a chain, on all or some minions.
 
     Args:
         ledger: of the running transaction.
-        parts: their jobs hand over what was held back.
+        parts: what chains work with; their jobs send the paused jobs.
         row: the chain.
-        names: minions; (): wherever it is paused.
+        names: minions; (): all on which the run is paused.
 
     Raises:
-        InvalidStateError: it is not paused, or not there.
-        NotFoundError: it has no action on one of the minions.
+        InvalidStateError: the run is not paused, or not on one of the minions.
+        NotFoundError: the chain has no action on one of the minions.
     """
     known = pauses.of_run(ledger.conn, row.run)
     if row.run is None or not known:
@@ -103,7 +103,7 @@ def go_on(
         pauses.suspend(ledger.conn, [everywhere._replace(minion=name) for name in rest])
     late = row.state == ChainState.scheduled.value and (row.due or 0.0) < ledger.now.wall
     if everywhere is not None and late:
-        # Its time came while it was paused: that time is over, and a person has given another.
+        # The run became due during the pause; the person who continues it makes it due now.
         pause_rows.set_due(ledger.conn, row, due_now(ledger))
     ledger.note_chain(row, "continued", _places(names))
     held = pause_rows.jobs(ledger.conn, row.run, Delivery.paused, names)
@@ -111,9 +111,9 @@ def go_on(
 
 
 async def resume_stranded(parts: ChainParts, run: int | None, names: Collection[str]) -> None:
-    """Order a resume where a continued run could go on and nobody else has ordered one.
+    """Submit a resume on each minion where a continued run could go on but no job resumes it.
 
-    The reaction to the minion's start may have been lost, or its job have ended, meanwhile.
+    The reaction to the minion's start may have been lost during the pause, or its job have ended.
     """
     for each in await parts.store.read(lambda conn: pause_rows.stranded(conn, run, names)):
         await parts.jobs.submit(_resume(each))
@@ -126,15 +126,15 @@ def hand_over(
 
     Args:
         conn: the running transaction.
-        parts: of chains.
+        parts: what chains work with.
         held: jobs that were held back.
-        prolong: let them be delivered for as long as new jobs from now on.
+        prolong: give them the delivery time of new jobs, beginning now.
     """
     holds, sent = ChainHolds.of(parts), []
     for work in held:
         why = holds.paused(conn, work.spec, (work.minion,))
         if why:
-            # For another reason than before, perhaps.
+            # The reason may have changed.
             parts.jobs.pause_in(conn, work.spec.jid, work.minion, why[work.minion])
         else:
             parts.jobs.continue_in(conn, work.spec.jid, work.minion, prolong=prolong)
@@ -150,11 +150,11 @@ def _resume(each: Stranded) -> JobRequest:
 
 
 def _check(ledger: ChainLedger, row: ChainRecord, names: Collection[str]) -> None:
-    """Check that something of a run is open on minions that were named.
+    """Check that a run has open executions on the named minions.
 
     Raises:
-        NotFoundError: it has no action there.
-        InvalidStateError: it has ended there.
+        NotFoundError: the run has no action on one of them.
+        InvalidStateError: the run has ended on one of them.
     """
     known = pause_rows.minions(ledger.conn, row.run) if names else {}
     for name in names:

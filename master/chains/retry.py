@@ -1,7 +1,7 @@
-"""What people decide about a chain that failed: run the rest again, or say what is done.
+"""Retries failed chains and resolves interrupted actions, as people decide.
 
-Finished executions are never changed. What runs again, and what a person vouches for, are new
-executions under the next epoch; how a chain ends follows from the newest of each action.
+Finished executions are never changed. Actions that run again, and actions that a person marks as
+done, get new executions under the next epoch. The newest executions decide how a chain ends.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from catena.master.chains.model import ChainExecution, ChainRecord
 from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
 from catena.master.store.backup import next_epoch
 
-#: Reason of an execution whose outcome nobody knows: the power went between its begin and end.
+#: Reason of an execution whose outcome is unknown: the host crashed between its begin and end.
 INTERRUPTED = "interrupted"
 
 MARK_DONE, RETRY, CANCEL = VERDICTS = ("mark_done", "retry", "cancel")
 
 
 def retry(ledger: ChainLedger, row: ChainRecord) -> None:
-    """Schedule what a failed chain has not done, now, under the next epoch.
+    """Schedule the unfinished actions of a failed chain for now, under the next epoch.
 
     Raises:
-        UsageError: everything is done.
+        UsageError: every action is done.
     """
     unfinished = _unfinished(ledger, row)
     if not unfinished:
         raise UsageError(f"every action of {row.title} is done")
-    _go_on(ledger, row, unfinished, ())
+    _open_epoch(ledger, row, unfinished, ())
 
 
 def resolve(ledger: ChainLedger, row: ChainRecord, request: ChainResolve) -> None:
-    """Do what a person decided about interrupted actions; `cancel` is the service's.
+    """Retry interrupted actions or mark them as done; the service handles the verdict `cancel`.
 
     Raises:
-        UsageError: no such verdict.
-        NotFoundError: nothing is interrupted, or not on a minion that was named.
+        UsageError: the verdict is unknown.
+        NotFoundError: no action is interrupted, or none on one of the named minions.
     """
     if request.verdict not in VERDICTS:
         raise UsageError(unknown("verdict", request.verdict, VERDICTS))
     found = interrupted(ledger, row)
-    strangers = [minion for minion in request.minions if minion not in found]
-    if strangers or not found:
-        where = f" on {strangers[0]}, only on {', '.join(sorted(found))}" if found else ""
+    others = [minion for minion in request.minions if minion not in found]
+    if others or not found:
+        where = f" on {others[0]}, only on {', '.join(sorted(found))}" if found else ""
         raise NotFoundError(f"no action of {row.title} is interrupted{where}")
     chosen = {minion: found[minion] for minion in request.minions or found}
     vouched = [some[0].action_id for some in chosen.values()]
-    _go_on(ledger, row, chosen, vouched if request.verdict == MARK_DONE else ())
+    _open_epoch(ledger, row, chosen, vouched if request.verdict == MARK_DONE else ())
 
 
 def interrupted(ledger: ChainLedger, row: ChainRecord) -> dict[str, list[ChainExecution]]:
-    """Return what is unfinished of each minion whose next action is an interrupted one."""
+    """Return minion -> its unfinished executions, for minions whose next one was interrupted."""
     return {
         minion: some
         for minion, some in _unfinished(ledger, row).items()
@@ -66,7 +66,7 @@ def interrupted(ledger: ChainLedger, row: ChainRecord) -> dict[str, list[ChainEx
 
 
 def _unfinished(ledger: ChainLedger, row: ChainRecord) -> dict[str, list[ChainExecution]]:
-    """Return, per minion, the newest executions from the first that is not done on."""
+    """Return minion -> its newest executions from the first unfinished one on."""
     newest = rows.newest(ledger.conn, row.id)
     facts: dict[str, list[decide.ExecutionFact]] = {}
     for execution in newest.values():
@@ -79,13 +79,20 @@ def _unfinished(ledger: ChainLedger, row: ChainRecord) -> dict[str, list[ChainEx
     return found
 
 
-def _go_on(
+def _open_epoch(
     ledger: ChainLedger,
     row: ChainRecord,
     unfinished: Mapping[str, Sequence[ChainExecution]],
     vouched: Collection[int],
 ) -> None:
-    """Make the executions of the next epoch; schedule the chain when any of them has to run."""
+    """Create the executions of the next epoch, and schedule the chain if any of them must run.
+
+    Args:
+        ledger: of the running transaction.
+        row: the chain.
+        unfinished: minion -> the executions to repeat.
+        vouched: ids of the actions that a person marked as done.
+    """
     epoch = next_epoch(ledger.conn, row.epoch)
     again = [execution for some in unfinished.values() for execution in some]
     open_again = {execution.action_id for execution in again}
@@ -100,7 +107,7 @@ def _go_on(
     elif rest_done:
         chain = ledger.open_run(row, ChainEvent.resolve, epoch)
     else:
-        # Other minions have failed otherwise: it stays failed, and the next retry is theirs.
+        # Actions failed on other minions too: the chain stays failed, and a retry can follow.
         chain = ledger.keep_failed(row, epoch, ChainEvent.resolve.value)
     add_executions(ledger, chain, again)
     for execution in rows.executions(ledger.conn, chain.run):

@@ -1,7 +1,7 @@
-"""The verbs of chains (`chain.*` of client.requests): each takes its record and the user.
+"""Carries out the verbs of chains (`chain.*` of client.requests).
 
-The service changes what people decide: drafts, times, approvals, cancellations. The scheduler and
-the observer of results do the rest.
+Each method takes the request record and the user. The service applies what people decide: drafts,
+times, approvals, cancellations. The scheduler and the observer of results do the rest.
 """
 
 from __future__ import annotations
@@ -81,21 +81,21 @@ from catena.master.executions.lifecycle import ExecutionEvent
 from catena.master.executions.watch import WatchedRun, watch
 from catena.master.jobs.model import JobRequest
 
-#: A time that lies further back than this was meant otherwise.
+#: A due time may lie at most this far in the past and in the future.
 PAST_SECONDS = 60
 FUTURE_SECONDS = 10 * 366 * 24 * 3600
-#: How often, and with what pause, a watcher looks for returns that follow the last progress.
+#: A watcher polls this often, at this interval, for the returns that follow the last progress.
 RETURN_LOOKS = 20
 RETURN_PAUSE_SECONDS = 0.1
-#: The same for a deletion that follows a cancellation.
+#: A deletion polls this often, at this interval, for the fences of the cancellation before it.
 FENCE_LOOKS = 20
 FENCE_PAUSE_SECONDS = 0.1
-#: Why a host is not rendered for.
-_NOT_SEEN = "it was not looked at yet; its machine id is part of its chunks' names"
+#: Why no chunks are rendered for a host.
+_NOT_SEEN = "no SSH visit has read its machine id yet, which is part of the chunks' names"
 
 
 class ChainService:
-    """What a client may ask of chains; every answer is a record."""
+    """The requests that clients make about chains; every reply is a record."""
 
     def __init__(self, parts: ChainParts) -> None:
         self._parts = parts
@@ -106,7 +106,7 @@ class ChainService:
         """Make an empty chain.
 
         Raises:
-            UsageError: a chain of that label has not ended.
+            UsageError: a chain with that label has not ended.
         """
         label = ids.label(request.label)
 
@@ -116,7 +116,7 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def add(self, request: ChainAdd, user: str) -> ChainAdded:
-        """Append an action for every minion of a target; all get the same sort order."""
+        """Append an action for every minion of a target, all with the same sort order."""
         step = await self._step(request.action, request.tgt, request.tgt_type)
 
         def run(ledger: ChainLedger) -> ChainAdded:
@@ -141,14 +141,16 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def move(self, request: ChainMove, user: str) -> ChainMoved:
-        """Move the entries at one sort order to another; the others close up."""
+        """Move the entries at one sort order to another, and renumber the others."""
 
         def run(ledger: ChainLedger) -> ChainMoved:
             row = drafts.editable(ledger.conn, request.label)
             draft_rows.entries_at(ledger.conn, row, request.sort_order)
             orders = draft_rows.orders(ledger.conn, row)
             if not 0 <= request.to < len(orders):
-                raise UsageError(f"the chain's sort orders go from 0 to {len(orders) - 1}")
+                raise UsageError(
+                    f"{row.title} has no sort order {request.to}, only 0 to {len(orders) - 1}"
+                )
             orders.remove(request.sort_order)
             orders.insert(request.to, request.sort_order)
             draft_rows.reorder(ledger.conn, row, orders)
@@ -158,14 +160,15 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def remove_entry(self, request: ChainRemoveEntry, user: str) -> ChainRemoved:
-        """Remove the entries at a sort order, for all minions or some; the others close up."""
+        """Remove the entries at a sort order, on all or some minions, and renumber the others."""
 
         def run(ledger: ChainLedger) -> ChainRemoved:
             row = drafts.editable(ledger.conn, request.label)
             found = draft_rows.entries_at(ledger.conn, row, request.sort_order)
             gone = [e for e in found if not request.minions or e.minion in request.minions]
             if not gone:
-                raise NotFoundError(f"none of these minions has an action {request.sort_order}")
+                names = ", ".join(request.minions)
+                raise NotFoundError(f"{row.title} has no action {request.sort_order} on {names}")
             draft_rows.remove(ledger.conn, gone)
             draft_rows.reorder(ledger.conn, row, draft_rows.orders(ledger.conn, row))
             ledger.note_chain(row, "removed", f"{request.sort_order}, {len(gone)} minions")
@@ -174,10 +177,10 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def apply(self, request: ChainDocument, user: str) -> ChainMade:
-        """Make a whole chain at once, or replace the entries of the draft of that label.
+        """Make a whole chain at once, or replace the entries of the draft with that label.
 
         Raises:
-            UsageError: no entries, or a chain of that label has not ended.
+            UsageError: there are no entries, or a chain with that label has not ended.
         """
         label = ids.label(request.label)
         if not request.entries:
@@ -198,25 +201,27 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def delete(self, request: ChainRef, user: str) -> ChainDeleted:
-        """Delete a chain with all that is known of it; not while it is to run or runs.
+        """Delete a draft or an ended chain with all its data.
 
         Raises:
-            InvalidStateError: cancel it first.
-            TryLaterError: it was cancelled and its minions are not told yet.
+            InvalidStateError: the chain is scheduled or runs; it must be cancelled first.
+            TryLaterError: the chain was cancelled, but not all its jobs are stopped yet.
         """
 
         def run(ledger: ChainLedger) -> ChainDeleted:
             row = rows.find_chain(ledger.conn, request.chain)
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
-                raise InvalidStateError(f"{row.title} is {row.state}; cancel it first")
+                raise InvalidStateError(
+                    f"can't delete {row.title}: it is {row.state}; cancel it first"
+                )
             if fence_rows.unsent(row.id, ledger.conn):
                 raise TryLaterError(_being_stopped(ledger.conn, row))
             ledger.note_chain(row, "deleted")
             cleanup_rows.forget(ledger.conn, [row.id])
             return ChainDeleted(row.id, row.id, row.label)
 
-        # A moment for the scheduler: with the rows it would forget to stop what runs.
+        # Give the scheduler time to send the fences: without the rows it would not stop the jobs.
         found = await self._find(request.chain)
         for _ in range(FENCE_LOOKS):
             if not await self._parts.store.read(partial(fence_rows.unsent, found.id)):
@@ -243,14 +248,17 @@ class ChainService:
     # -- running -------------------------------------------------------------------------------
 
     async def schedule(self, request: ChainSchedule, user: str) -> ChainLine:
-        """Give a draft its time, or ask for its approval.
+        """Set the due time of a draft, or request its approval.
 
         Raises:
-            UsageError: no actions, or a time that has passed or is too far away.
+            UsageError: the chain has no actions, or the time has passed or is too far away.
         """
         now = self._parts.clocks.read().wall
         if request.at and not now - PAST_SECONDS <= request.at <= now + FUTURE_SECONDS:
-            raise UsageError("that time has passed, or is more than ten years away")
+            raise UsageError(
+                f"can't schedule chain {request.label!r}: the time has passed, or is more than "
+                "ten years away"
+            )
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.label)
@@ -259,7 +267,7 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def approve(self, request: ChainRef, user: str) -> ChainLine:
-        """Approve a chain that waits for it."""
+        """Approve a chain that waits for approval."""
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
@@ -279,7 +287,7 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def cancel(self, request: ChainRef, user: str) -> ChainLine:
-        """Cancel a chain: what has not begun never will, what runs is stopped."""
+        """Cancel a chain: stop its running jobs, and never start its other actions."""
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
@@ -290,7 +298,7 @@ class ChainService:
                 approvals.withdraw(ledger, row.approval)
             runs = rows.runs(ledger.conn, row.id, row.epoch)
             for run in runs:
-                # The scheduler stops the jobs and tells the minions, however often it takes.
+                # The scheduler stops the jobs, and retries until the minions have removed the run.
                 if run.open:
                     ledger.fence(run)
             ledger.settle(row.id, [run.minion for run in runs])
@@ -299,7 +307,7 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def pause(self, request: ChainPause, user: str) -> ChainLine:
-        """Hold back what of a chain was not sent yet, everywhere or on some minions."""
+        """Hold back the jobs of a chain that were not sent yet, on all or some minions."""
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
@@ -309,7 +317,7 @@ class ChainService:
         return await self._parts.change(run, user)
 
     async def go_on(self, request: ChainPause, user: str) -> ChainLine:
-        """Continue a paused chain, everywhere or on some minions."""
+        """Continue a paused chain, on all or some minions."""
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
@@ -322,30 +330,35 @@ class ChainService:
         return line
 
     async def retry(self, request: ChainRef, user: str) -> ChainLine:
-        """Run a failed chain again, on each minion from the action that failed on."""
+        """Run a failed chain again, on each minion from its failed action on."""
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
-                raise InvalidStateError(f"{row.title} is {row.state}; it has not failed")
+                raise InvalidStateError(
+                    f"can't retry {row.title}: it is {row.state}, and has not failed"
+                )
             retry.retry(ledger, row)
             return _line(ledger, row.id, self._parts)
 
         return await self._parts.change(run, user)
 
     async def resolve(self, request: ChainResolve, user: str) -> ChainLine:
-        """Say what the interrupted actions of a failed chain came to."""
+        """Apply a verdict on the interrupted actions of a failed chain."""
         if request.verdict == retry.CANCEL:
             if request.minions:
-                raise UsageError("a chain is given up as a whole; retry or mark_done take minions")
+                raise UsageError(
+                    "the verdict cancel applies to the whole chain; only retry and mark_done take "
+                    "minions"
+                )
             return await self.cancel(ChainRef(request.chain), user)
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
             if row.state != ChainState.failed.value:
-                why = "what is interrupted can be resolved when it has ended on every minion"
+                why = "interrupted actions can be resolved after it has ended on every minion"
                 if ChainState(row.state) in ENDED_CHAINS:
-                    why = "nothing of it is interrupted"
+                    why = "none of its actions is interrupted"
                 raise InvalidStateError(f"{row.title} is {row.state}; {why}")
             retry.resolve(ledger, row, request)
             return _line(ledger, row.id, self._parts)
@@ -364,12 +377,12 @@ class ChainService:
         )
 
     async def show(self, request: ChainRef, user: str) -> ChainView:
-        """Return everything about a chain."""
+        """Return a chain with its actions, minions, pauses and history."""
         row = await self._find(request.chain)
         return await self._show(row.id)
 
     async def watch(self, request: ChainRef, user: str) -> AsyncIterator[ChainItem]:
-        """Yield a chain, then its events and output, then, at its end, the chain once more."""
+        """Yield a chain, its events and output until it ends, and then the chain once more."""
 
         async def find() -> WatchedRun[ChainViewItem]:
             return self._watched((await self._find(request.chain)).id)
@@ -393,17 +406,16 @@ class ChainService:
         )
 
     async def _await_returns(self, chain_id: int) -> None:
-        """Give the last returns a moment: progress ends a chain, only they tell what changed."""
+        """Wait briefly for the last returns, which bring the changes; progress ends the chain."""
         for _ in range(RETURN_LOOKS):
-            if not await self._parts.store.read(partial(view_rows.owes_changes, chain_id)):
+            if not await self._parts.store.read(partial(view_rows.lacks_changes, chain_id)):
                 return
             await asyncio.sleep(RETURN_PAUSE_SECONDS)
 
     async def render(self, request: ChainRef, user: str) -> ChainRendering:
-        """Render a chain and return its chunk files; nothing is run.
+        """Render a chain and return its chunk files, without running anything.
 
-        The files of a chain that was not dispatched are written too; those of one that was are
-        under way, and stay as they are.
+        The files are also written, unless the chain was dispatched: then its minions use them.
         """
         row = await self._find(request.chain)
         found = await dispatch.current_draft(self._parts, row.id)
@@ -424,9 +436,12 @@ class ChainService:
         return ChainRendering(row.id, row.label, files, refused)
 
     async def preview(self, request: ChainRef, user: str) -> ChainPreview:
-        """Run every chunk of a chain in test mode, as a job; reboot nothing.
+        """Start a job that runs the actions of a chain in test mode, without reboots.
 
-        The results of the job are those of any state run.
+        The job returns results of states, as any state run does.
+
+        Raises:
+            UsageError: the chain has no actions.
         """
         row = await self._find(request.chain)
         found = await self._parts.store.read(lambda conn: rows.entries(conn, row.id))
@@ -465,17 +480,17 @@ class ChainService:
 
 
 def _being_stopped(conn: sa.Connection, row: ChainRecord) -> str:
-    """Return why a chain that was given up can't be deleted yet."""
+    """Return why a cancelled chain can't be deleted yet, and what to do."""
     failed = fence_rows.failed(conn, row.id)
     if not failed:
-        return f"{row.title} is being stopped; ask again"
+        return f"can't delete {row.title}: its jobs are still being stopped; try again"
     return (
-        f"{row.title} can't be deleted: {failed[0].minion} could not forget it: "
-        f"{failed[0].fence_why}; after that: {by_hand(CLEAN, failed[0].minion)}"
+        f"can't delete {row.title}: {failed[0].minion} could not remove it: "
+        f"{failed[0].fence_why}; remove the cause, then run {by_hand(CLEAN, failed[0].minion)}"
     )
 
 
 def _line(ledger: ChainLedger, chain_id: int, parts: ChainParts) -> ChainLine:
-    """Return a chain as a line of the list: all of it may be a hundred thousand actions."""
+    """Return a chain as a line of the list; the whole view could have 100 000 actions."""
     (line,) = views.lines(ledger.conn, [rows.chain(ledger.conn, chain_id)], parts)
     return line

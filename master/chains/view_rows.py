@@ -1,4 +1,4 @@
-"""Queries for what people see of chains: outcomes, history, counts."""
+"""Queries for the views of chains: outcomes, history, counts."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from catena.master.store.execution_tables import EXECUTIONS, HISTORY, RUNS
 from catena.master.store.lists import padded, slices
 
 
-class Told(NamedTuple):
-    """What an execution came to, for people."""
+class StoredOutcome(NamedTuple):
+    """The stored outcome of an execution."""
 
     comment: str
+    #: None: the return has not arrived yet.
     changes: Mapping[str, Any] | None
 
 
-def outcomes(conn: sa.Connection, chain_id: int) -> dict[int, Told]:
+def outcomes(conn: sa.Connection, chain_id: int) -> dict[int, StoredOutcome]:
     """Return comments and changes of all executions of a chain, by execution id."""
     query = sa.select(EXECUTIONS.c.id, EXECUTIONS.c.comment, EXECUTIONS.c.changes)
     query = query.join(RUNS, RUNS.c.id == EXECUTIONS.c.run)
     found = conn.execute(query.where(rows.OURS, RUNS.c.ref == str(chain_id)))
-    return {key: Told(comment, changes) for key, comment, changes in found}
+    return {key: StoredOutcome(comment, changes) for key, comment, changes in found}
 
 
-def owes_changes(chain_id: int, conn: sa.Connection) -> bool:
-    """Return whether an action that ended by progress waits for its return to say what changed."""
+def lacks_changes(chain_id: int, conn: sa.Connection) -> bool:
+    """Return whether an action has ended by progress and its return has not arrived yet."""
     ended = (ExecutionState.DONE.value, ExecutionState.FAILED.value)
     found = [row.id for row in rows.newest(conn, chain_id).values() if row.state in ended]
     query = sa.select(EXECUTIONS.c.id).where(
@@ -53,7 +54,7 @@ _LINES: sa.Select[Any] = (
     .order_by(HISTORY.c.id.desc())
     .limit(sa.bindparam("b_limit"))
 )
-#: How far each minion is follows from its actions, and is left out.
+#: Lines of a run, without the moves of its minions: those follow from the moves of the actions.
 _OF_RUN: sa.Select[Any] = _LINES.where(
     HISTORY.c.run == sa.bindparam("b_run"),
     HISTORY.c.subject.in_(("run", "execution", "chain_chunk")) | (HISTORY.c.event == "late"),
@@ -69,7 +70,7 @@ _RUNS_OF = sa.select(RUNS.c.id).where(rows.OURS, RUNS.c.ref == sa.bindparam("b_r
 def history(conn: sa.Connection, chain_id: int, limit: int) -> list[HistoryLine]:
     """Return the last *limit* lines of a chain's history, oldest first."""
     lines = list(conn.execute(_OF_DRAFT, {"b_chain": chain_id, "b_limit": limit}))
-    # Run by run: an index gives the last lines of each, so that nobody sorts those of a fleet.
+    # One query per run: an index gives the last lines of each run without sorting all of them.
     for run in conn.execute(_RUNS_OF, {"b_ref": str(chain_id)}).scalars().all():
         lines += conn.execute(_OF_RUN, {"b_run": run, "b_limit": limit})
     found = sorted(lines, key=lambda line: -line.id)[:limit]
@@ -91,7 +92,7 @@ def history(conn: sa.Connection, chain_id: int, limit: int) -> list[HistoryLine]
 
 
 def _places(conn: sa.Connection, found: Sequence[Any]) -> dict[tuple[str, int], tuple[int, str]]:
-    """Return action id or chunk number, and minion, of what lines of a history are about."""
+    """Return (subject, subject id) -> action id or chunk number, and minion, of history lines."""
     action_id = sa.cast(EXECUTIONS.c.ref, sa.BigInteger)
     where: tuple[tuple[str, sa.Table, sa.ColumnElement[Any]], ...] = (
         ("execution", EXECUTIONS, action_id),
@@ -113,11 +114,11 @@ def _places(conn: sa.Connection, found: Sequence[Any]) -> dict[tuple[str, int], 
 def count_states(
     conn: sa.Connection, sizes: Mapping[int, tuple[int, int]]
 ) -> Mapping[int, dict[str, int]]:
-    """Return, per chain, how many of its newest executions stand in each state.
+    """Return chain id -> state -> number of its newest executions in that state.
 
     Args:
         conn: a snapshot.
-        sizes: of the chains, from `count_entries`.
+        sizes: the chains, as `count_entries` returns them.
     """
     found: defaultdict[int, dict[str, int]] = defaultdict(dict)
     query = (
@@ -128,7 +129,7 @@ def count_states(
     )
     for chain_id, state, count in conn.execute(query):
         found[chain_id][state] = count
-    # One that was never retried has one for each entry, and an index alone has told them.
+    # A chain that was never retried has one execution per entry, so the counts above are right.
     for chain_id, states in list(found.items()):
         if sum(states.values()) > sizes[chain_id][0]:
             counts: defaultdict[str, int] = defaultdict(int)
@@ -139,7 +140,7 @@ def count_states(
 
 
 def count_entries(conn: sa.Connection, chain_ids: Sequence[int]) -> Mapping[int, tuple[int, int]]:
-    """Return, per chain, how many actions and how many minions it has."""
+    """Return chain id -> its number of actions and its number of minions."""
     query = (
         sa.select(
             ENTRIES.c.chain_id,

@@ -1,4 +1,4 @@
-"""What people see of chains, made from rows."""
+"""Makes the views of chains that clients get, from rows."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from catena.master.executions.lifecycle import OPEN, ExecutionState, Status, sta
 from catena.master.executions.model import Suspension
 
 HISTORY_LIMIT = 200
-#: Names of changed things that a summary lists before it only counts.
+#: Maximum number of names of changed things in a summary; the others are only counted.
 _NAMED = 3
-#: Of each execution's state as stored: looked up once per action of a fleet.
+#: Stored state -> status. A dictionary, because it is used for every action of every minion.
 _STATUS = {state.value: status(state).value for state in ExecutionState}
 _QUEUED, _PICKED_UP = Status.queued.value, Status.picked_up.value
 _COMPLETED, _FAILED = Status.completed.value, Status.failed.value
 _NO_WAIT = Wait()
-#: The status of a minion is the first of these that one of its actions has.
+#: Statuses, the worst first. A minion's status is the worst one of its actions.
 _WORST = (_FAILED, _PICKED_UP, _QUEUED, _COMPLETED)
 
 
@@ -70,7 +70,7 @@ def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
             _minion(
                 name,
                 found,
-                _Said(
+                _Notes(
                     ahead.get(name, ""),
                     over_ssh.get(name, ""),
                     fences.get(name, ""),
@@ -127,10 +127,10 @@ def _cleans(found: Sequence[CleanWait], parts: ChainParts) -> tuple[CleanWaitVie
 
 
 def summary(changes: Mapping[str, Any]) -> str:
-    """Return how much changed, and what.
+    """Return the number of changed things and the first names; "" if nothing changed.
 
-    An action that applied SLS has its states' results under `ret`; then those states that changed
-    something are counted, and not the one that applied them.
+    An action that applied SLS has the results of its states under `ret`. Then the summary counts
+    the states that changed something.
     """
     inner = changes.get("ret")
     names = [str(name) for name in changes]
@@ -155,23 +155,23 @@ def _actions(
     newest = rows.newest(conn, row.id)
     waits = wait_rows.of_chain(conn, row, newest, parts.clocks.read(), parts)
     by_minion: defaultdict[str, list[ActionView]] = defaultdict(list)
-    told = view_rows.outcomes(conn, row.id)
+    outcomes = view_rows.outcomes(conn, row.id)
     titles = _Titles()
     for entry in rows.entries(conn, row.id):
-        action = _action(entry, titles, newest.get(entry.action_id), told, waits)
+        action = _action(entry, titles, newest.get(entry.action_id), outcomes, waits)
         by_minion[entry.minion].append(action)
     return by_minion
 
 
 class _Titles:
-    """Titles of actions, made once for all minions: entries that are alike share their plan."""
+    """A cache of titles by plan; equal actions of many minions share one plan."""
 
     def __init__(self) -> None:
-        #: By identity of the plan; the plan is kept so that no other one gets its identity.
+        #: id(plan) -> title and plan. The reference to the plan keeps its id from being reused.
         self._known: dict[int, tuple[str, ActionPlan]] = {}
 
     def of(self, plan: ActionPlan) -> str:
-        """Return what a plan does, in a few words."""
+        """Return the title of a plan."""
         known = self._known.get(id(plan))
         if known is None:
             known = self._known[id(plan)] = (actions.title(plan), plan)
@@ -182,7 +182,7 @@ def _action(
     entry: rows.Entry,
     titles: _Titles,
     execution: ChainExecution | None,
-    told: Mapping[int, view_rows.Told],
+    outcomes: Mapping[int, view_rows.StoredOutcome],
     waits: Mapping[int, Wait],
 ) -> ActionView:
     plan = entry.plan
@@ -193,15 +193,15 @@ def _action(
             *common, "", _QUEUED, "", "", "", {}, 0.0, 0.0, 0, 0, wait.text, wait.until
         )
     wait = waits[entry.action_id] if execution.state in OPEN else _NO_WAIT
-    said = told[execution.id]
-    changes = said.changes if isinstance(said.changes, dict) else {}
+    outcome = outcomes[execution.id]
+    changes = outcome.changes if isinstance(outcome.changes, dict) else {}
     return ActionView(
         *common,
         state=execution.state,
         status=_STATUS[execution.state],
         reason=execution.reason,
-        comment=said.comment,
-        # A reboot's "change" is only the answer that it is armed.
+        comment=outcome.comment,
+        # The only "change" of a reboot is the answer that it is armed.
         summary="" if plan.type is ActionType.reboot else summary(changes),
         changes=changes,
         started=execution.started or 0.0,
@@ -213,29 +213,23 @@ def _action(
     )
 
 
-class _Said(NamedTuple):
-    """What is to be said of a chain on one minion."""
+class _Notes(NamedTuple):
+    """Facts about a chain on one minion that its note shows."""
 
-    #: The open chain before it there; "": there is none.
+    #: Title of the open chain directly before it on the minion; "": there is none.
     ahead: str
-    #: Status of a host that SSH reaches; "": it is none.
+    #: Status of a host that the master reaches over SSH; "": the minion has an agent.
     over_ssh: str
-    #: Which run is to be forgotten there; "": none.
+    #: Text about a run that the minion has to remove; "": there is none.
     fence: str
     paused: bool
     #: Whether its start waits for a clean-up there.
     behind: bool
 
 
-def _minion(name: str, found: Sequence[ActionView], said: _Said) -> MinionView:
-    """Return a chain on one minion.
-
-    Args:
-        name: of the minion.
-        found: the actions there.
-        said: see there.
-    """
-    ahead, over_ssh, fence, paused, behind = said
+def _minion(name: str, found: Sequence[ActionView], notes: _Notes) -> MinionView:
+    """Return the view of a chain on one minion; *found* are its actions there."""
+    ahead, over_ssh, fence, paused, behind = notes
     statuses = [action.status for action in found]
     worst = next((each for each in _WORST if each in statuses), _QUEUED)
     if worst == _QUEUED and _COMPLETED in statuses:

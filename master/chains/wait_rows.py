@@ -1,4 +1,4 @@
-"""Gathers what the actions of a chain wait for; runs in its caller's transaction."""
+"""Queries for what the actions of a chain wait for; each runs in its caller's transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.master.chains.dependencies import ChainParts, ChainRules
 from catena.master.chains.holds import ChainHolds, CleanWait, first_line, told
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState, MinionState
 from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord
-from catena.master.chains.pauses import cure
+from catena.master.chains.pauses import continue_command
 from catena.master.chains.waits import ChainFact, JobFact, MinionFact, Wait
 from catena.master.executions import pauses
 from catena.master.executions.model import Suspension
@@ -29,7 +29,7 @@ from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
 
 class _Sent(NamedTuple):
-    """What was sent to a minion, its job, and what is known of the minion."""
+    """A run on a minion, the delivery of its start job, and the minion's presence."""
 
     minion: str
     jid: str
@@ -37,7 +37,7 @@ class _Sent(NamedTuple):
     over_ssh: bool
     epoch: int
     chain_id: int
-    #: Of the delivery; None: its job was pruned.
+    #: State of the delivery; None: the job was deleted by the retention.
     state: str | None
     not_after: float | None
     up: bool | None
@@ -55,10 +55,10 @@ def of_chain(
 
     Args:
         conn: a snapshot.
-        row: of the chain.
+        row: the chain.
         newest: the newest execution of each of its actions.
-        now: both clocks.
-        parts: of chains.
+        now: both clocks of this host.
+        parts: what chains work with.
     """
     rules, delay = parts.rules, parts.delays.get(row.id, "")
     paused = pauses.of_run(conn, row.run)
@@ -87,9 +87,9 @@ def of_chain(
 
 
 def _told(row: ChainRecord, paused: Iterable[Suspension], minion: str) -> str:
-    """Return in words that a chain is paused on a minion, and how it continues; "": it is not."""
+    """Return who paused a chain on a minion and the command that continues it; "": not paused."""
     found = pauses.on(paused, minion)
-    return f"{told(found)}: {cure(row.id, found)}" if found else ""
+    return f"{told(found)}: {continue_command(row.id, found)}" if found else ""
 
 
 def clean_waits(conn: sa.Connection, parts: ChainParts) -> Mapping[int, Sequence[CleanWait]]:
@@ -110,28 +110,28 @@ def _clean(wait: CleanWait | None, parts: ChainParts) -> Wait:
         return Wait()
     tries = fence_rules.pause(wait.fence.tries)
     again = f"; tried every {tries:.0f} s" if tries else ""
-    return Wait(f"{wait.text}{again}; at once: {wait.cure}", parts.jobs.by_wall_clock(wait.until))
+    return Wait(f"{wait.text}{again}; at once: {wait.command}", parts.jobs.by_wall_clock(wait.until))
 
 
 def fences(conn: sa.Connection, chain_id: int) -> Mapping[str, str]:
-    """Return why minions could not forget a run of a chain, and when that is tried again."""
+    """Return minion -> text about a run of a chain that the minion still has to remove."""
     return {run.minion: fence_text(run) for run in fence_rows.of_chain(conn, chain_id)}
 
 
 def fence_text(run: ChainMinion) -> str:
-    """Return what is to be said of a run that its minion has not forgotten yet."""
-    what = f"run {run.epoch} is to be forgotten there"
+    """Return a text about a run that its minion has not removed yet."""
     if not run.fence_why:
-        return f"{what} (job {run.fence_jid})" if run.fence_jid else what
-    failed = f"{what}, and could not be: {first_line(run.fence_why)}"
+        job = f" (job {run.fence_jid})" if run.fence_jid else ""
+        return f"the minion must remove run {run.epoch}{job}"
+    failed = f"the minion could not remove run {run.epoch}: {first_line(run.fence_why)}"
     if not run.fence_tries:
-        return f"{failed} (tried again now)"
+        return f"{failed} (retried now)"
     again = fence_rules.pause(run.fence_tries)
     return f"{failed} ({run.fence_tries} tries, every {again:.0f} s)"
 
 
 def _minions(conn: sa.Connection, row: ChainRecord) -> dict[str, _Sent]:
-    """Return the newest run of a chain on each minion, with its job and its minion."""
+    """Return minion -> the newest run of a chain there, with its start job's delivery."""
     mine = CHAIN_MINIONS.c
     of_job = (DELIVERIES.c.jid == mine.jid) & (DELIVERIES.c.minion == mine.minion)
     query = (
@@ -161,7 +161,7 @@ def _minion(
     if run.state is not None:
         start = JobFact(run.jid, Delivery(run.state), run.not_after or 0.0)
     resume = None if start and start.is_open else _resume(conn, run)
-    # A host over SSH is visited: nobody is connected.
+    # A host over SSH never connects; the master visits it.
     up = bool(run.over_ssh or run.up)
     seen = run.last_seen or 0.0
     facts = (start, resume, ahead, run.disowned)
@@ -169,7 +169,7 @@ def _minion(
 
 
 def _resume(conn: sa.Connection, run: _Sent) -> JobFact | None:
-    """Return the open job that resumes a run, or may do so."""
+    """Return the open job that resumes a run or may do so; None if there is none."""
     mine = RunRef(run.chain_id, run.epoch)
     for job in run_job_rows.open_jobs(conn, run.minion):
         if job.run in (mine, None):
@@ -181,7 +181,7 @@ def _resume(conn: sa.Connection, run: _Sent) -> JobFact | None:
 
 
 def _deadline(execution: ChainExecution, now: ClockReading, rules: ChainRules) -> float:
-    """Return by the wall clock when a boundary counts as not passed."""
+    """Return when an unproven boundary fails, seconds since the epoch; 0: no boundary."""
     if Boundary(execution.waits_for) is Boundary.none:
         return 0.0
     allowed = rules.boundary_seconds + execution.delay_seconds

@@ -1,4 +1,4 @@
-"""What an action that has not ended waits for, and until when. Pure: no I/O, no clock."""
+"""Tells what an open action waits for, and until when. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from catena.master.jobs.delivery import OPEN, Delivery
 class Wait:
     """What an action waits for."""
 
-    #: For people; "" where it waits for nothing.
+    #: Text for people; "" if the action waits for nothing.
     text: str = ""
-    #: When that ends at the latest, seconds since the epoch; 0: it has no end by itself.
+    #: Latest end of the wait, seconds since the epoch; 0: the wait has no limit.
     until: float = 0.0
 
 
@@ -28,61 +28,62 @@ _NO_WAIT = Wait()
 
 @dataclass(frozen=True)
 class JobFact:
-    """A job that starts or resumes a run, as it stands on the minion."""
+    """A job that starts or resumes a run, with the state of its delivery to one minion."""
 
     jid: str
     state: Delivery
-    #: Until when it may begin, seconds since the epoch.
+    #: Latest start time of the job, seconds since the epoch.
     not_after: float = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Return whether it has not ended."""
+        """Return whether the job has not ended on the minion."""
         return self.state in OPEN
 
 
 @dataclass(frozen=True)
 class MinionFact:
-    """A minion, and a run of a chain there."""
+    """A minion, and a run of a chain on it."""
 
     name: str
     up: bool = True
-    #: When it was connected last, seconds since the epoch; 0: never.
+    #: Last time at which the minion was connected, seconds since the epoch; 0: never.
     last_seen: float = 0.0
     #: The job that starts the run.
     start: JobFact | None = None
-    #: The open job that resumes it.
+    #: The open job that resumes the run.
     resume: JobFact | None = None
-    #: The open chain right before it on the minion, as people name it.
+    #: Title of the open chain directly before this one on the minion; "": there is none.
     ahead: str = ""
-    #: Why the minion says that it can't go on, and when the run is given up therefore.
+    #: Why the minion can't continue the run, as it reported; "": it did not report that.
     disowned: str = ""
-    #: By whom the run is paused there, and how it continues; "": it is not.
+    #: Who paused the run on this minion, and the command that continues it; "": not paused.
     paused: str = ""
-    #: The clean-up for which its start waits there, and until when.
+    #: The clean-up for which the start of the run waits on this minion, and until when.
     clean: Wait = _NO_WAIT
-    #: Until when each begun boundary has to be proven, by action.
+    #: Action id -> when its boundary counts as failed, seconds since the epoch.
     deadlines: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ChainFact:
-    """A chain as its waits depend on it."""
+    """What the waits of a chain's actions depend on."""
 
     id: int
     state: ChainState
+    #: Due time, seconds since the epoch.
     due: float = 0.0
     reason: str = ""
-    #: By whom it is paused everywhere, and how it continues; "": it is not.
+    #: Who paused the chain on all minions, and the command that continues it; "": not paused.
     paused: str = ""
-    #: Why it can't be started although it is due; "": it was not tried.
+    #: Why the last attempt to start the due chain failed; "": there was none.
     delay: str = ""
-    #: When it is held because it is too late, seconds since the epoch.
+    #: Time at which a chain that has not started is held as too late, seconds since the epoch.
     late: float = 0.0
 
 
-#: Of a host that works on a run and is away: nobody knows whether it will come back.
-_NO_END = "its result comes when it is back; until then only `catena chain cancel` ends it"
+#: Shown for a minion that disconnected during a run; it is unknown whether it will return.
+_NO_END = "its result arrives when it is back; only `catena chain cancel` ends the wait earlier"
 
 _PROOFS = {
     Boundary.reboot: "waits for the boot",
@@ -91,30 +92,30 @@ _PROOFS = {
 
 
 def of_undispatched(chain: ChainFact) -> Wait:
-    """Return what every action of a chain waits for that was not dispatched."""
+    """Return what every action of a chain waits for that was not dispatched yet."""
     if chain.state is ChainState.draft:
         return Wait(f"a draft: catena chain schedule {chain.id}")
     if chain.state is ChainState.pending_approval:
         return Wait(f"waits for approval: catena chain approve {chain.id}")
     if chain.state is ChainState.waiting:
         commands = f"catena chain release {chain.id}, or cancel {chain.id}"
-        return Wait(f"held: {chain.reason}; a person decides: {commands}")
+        return Wait(f"held: {chain.reason}; decide with {commands}")
     if chain.paused:
         return Wait(chain.paused)
     if chain.state is ChainState.scheduled and chain.delay:
-        return Wait(f"is due and can't start, which is tried again: {chain.delay}", chain.late)
+        return Wait(f"is due but can't start, the master retries: {chain.delay}", chain.late)
     if chain.state is ChainState.scheduled:
-        return Wait("waits for its time", chain.due)
+        return Wait("waits for its due time", chain.due)
     return Wait()
 
 
 def of_minion(facts: Sequence[ExecutionFact], minion: MinionFact) -> dict[int, Wait]:
     """Return what the open actions of a run wait for on one minion, by action id.
 
-    The first of them says what all wait for; those behind it wait for their turn.
+    Only the first open action gets the real cause; the others wait for the first one.
     """
     found: dict[int, Wait] = {}
-    #: Of every action behind the first one.
+    #: The wait of every open action behind the first one.
     behind: Wait | None = None
     for fact in sorted(facts, key=lambda fact: fact.sort_order):
         if not fact.is_open:
@@ -131,7 +132,7 @@ def _of_first(fact: ExecutionFact, minion: MinionFact) -> Wait:
     if fact.picked_up:
         text = _PROOFS.get(fact.waits_for, "waits for its proof")
         return Wait(text + _away(minion), minion.deadlines.get(fact.action_id, 0.0))
-    if fact.state is not ExecutionState.RUNNING and not _is_there(minion):
+    if fact.state is not ExecutionState.RUNNING and not _was_received(minion):
         if minion.paused:
             return Wait(minion.paused)
         if minion.clean.text:
@@ -142,14 +143,14 @@ def _of_first(fact: ExecutionFact, minion: MinionFact) -> Wait:
     if fact.state is ExecutionState.RUNNING:
         return Wait("" if minion.up else f"runs{_away(minion)}; {_NO_END}")
     if fact.state is ExecutionState.PENDING_SCHEDULE:
-        return Wait("waits for the first look at the host")
+        return Wait("waits for the first SSH visit to the host")
     if job is None:
-        return Wait("waits for a resume, and no job is to resume it: it is given up when idle")
+        return Wait("waits for a resume, but no job resumes it; given up after an hour of silence")
     return _of_job(job, minion)
 
 
-def _is_there(minion: MinionFact) -> bool:
-    """Return whether the minion has the job that the action waits for: no pause stops that."""
+def _was_received(minion: MinionFact) -> bool:
+    """Return whether the minion has received the run's job, which a pause no longer stops."""
     jobs = (minion.start, minion.resume)
     return any(job and job.state in (Delivery.received, Delivery.running) for job in jobs)
 
@@ -157,9 +158,9 @@ def _is_there(minion: MinionFact) -> bool:
 def _of_job(job: JobFact, minion: MinionFact) -> Wait:
     what = f"job {job.jid}"
     if job.state in (Delivery.held, Delivery.queued):
-        return Wait(f"{what} is to be sent{_away(minion)}", job.not_after)
+        return Wait(f"{what} is not sent yet{_away(minion)}", job.not_after)
     if job.state is Delivery.sent:
-        return Wait(f"{what} is sent and not confirmed{_away(minion)}", job.not_after)
+        return Wait(f"{what} is sent but not confirmed{_away(minion)}", job.not_after)
     if minion.ahead:
         return Wait(f"waits behind {minion.ahead} on {minion.name}{_away(minion)}")
     if job.state is Delivery.received:
@@ -168,6 +169,7 @@ def _of_job(job: JobFact, minion: MinionFact) -> Wait:
 
 
 def _away(minion: MinionFact) -> str:
+    """Return the end of a text that says since when the minion is away; "" if it is connected."""
     if minion.up:
         return ""
     if not minion.last_seen:

@@ -180,7 +180,7 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
         began = time.monotonic()
         told = fleet.catena("doctor", "master", check=False).stdout
         line = next(text for text in told.splitlines() if "'mounted'" in text)
-        assert "could not be: can't remove" in line
+        assert "could not remove run 1: can't remove" in line
         # 5 and 10 seconds between the first three: a storm would have made thousands.
         wait_for("a second try", lambda: re.search(r"\d tries", note_of(fleet, "mounted")))
         made = jobs(fleet, "mgractionchains.clean") - before

@@ -103,7 +103,7 @@ async def test_label_of_an_unfinished_chain_is_refused(bench: Bench) -> None:
     assert len(await titles(bench, "patch")) == 2
     await bench.chains.service.schedule(ChainSchedule("patch"), "alice")
     for state in ("scheduled", "dispatched"):
-        with pytest.raises(UsageError, match=rf"'patch' \({first}\) is {state}.*--again"):
+        with pytest.raises(UsageError, match=rf"'patch' \({first}\), which is {state}.*--again"):
             await bench.apply("patch", CMD)
         await bench.chains.scheduler.tick()
     beside = ChainCreate("patch", again=True)

@@ -46,7 +46,7 @@ async def test_run_that_cannot_be_ended_is_shown_by_doctor_and_show(bench: Bench
     assert WHY.removeprefix("ERROR: ") in finding.what
     assert finding.advice.endswith("catena run web1 mgractionchains.clean")
     (minion,) = (await bench.show("night"))["minions"]
-    assert "run 1 is to be forgotten there, and could not be: can't remove" in minion["note"]
+    assert "the minion could not remove run 1: can't remove" in minion["note"]
     assert "1 tries, every 5 s" in minion["note"]
 
 
@@ -56,16 +56,16 @@ async def test_chain_that_waits_for_an_absent_minion_is_a_finding(bench: Bench) 
     (finding,) = await told(bench)
     assert "on web1 waits: web1 is not connected since" in finding.what
     one, two = await rows_of(bench, "night")
-    assert "is to be sent; web1 is not connected, seen last" in one["waits"]
+    assert "is not sent yet; web1 is not connected, seen last" in one["waits"]
     assert one["until"] > 0
     assert two["waits"] == "after action 0"
 
 
-async def test_chain_without_a_job_is_reported_as_hanging(bench: Bench) -> None:
+async def test_chain_without_an_open_job_is_reported_as_stuck(bench: Bench) -> None:
     await comes(bench, up=True)
     await waits(bench, "night")
     (finding,) = await told(bench)
-    assert "waits for boot since" in finding.what
+    assert "waits for the boot since" in finding.what
     one, two, three = await rows_of(bench, "night")
     assert (one["waits"], three["waits"]) == ("", "after action 1")
     assert two["waits"] == "waits for the boot"
@@ -73,8 +73,8 @@ async def test_chain_without_a_job_is_reported_as_hanging(bench: Bench) -> None:
     assert abs(two["until"] - limit) < 1
     await bench.starts("web1-boot-2")
     (finding,) = await told(bench)
-    assert "hangs: no job works on it" in finding.what
-    assert "no job is to resume it" in (await rows_of(bench, "night"))[2]["waits"]
+    assert "is stuck: no job works on it" in finding.what
+    assert "no job resumes it" in (await rows_of(bench, "night"))[2]["waits"]
     await resumes(bench, 1, Delivery.queued)
     assert await told(bench) == []
 
@@ -102,7 +102,7 @@ async def test_chains_that_failed_are_late_or_wait_for_a_decision_are_findings(
     assert f"chain 'asked' ({asked}) waits for approval -> catena chain approve" in said
     assert f"chain 'late' ({late}) was due at" in said
     assert "catena chain approve" in (await rows_of(bench, "asked"))[0]["waits"]
-    assert (await rows_of(bench, "late"))[0]["waits"] == "waits for its time"
+    assert (await rows_of(bench, "late"))[0]["waits"] == "waits for its due time"
     assert (await rows_of(bench, "late"))[0]["until"] == at
 
 
@@ -122,6 +122,6 @@ async def test_messages_distinguish_two_chains_with_one_label(bench: Bench) -> N
     second = await waits(bench, "night", again=True)
     assert first != second
     for chain in (first, second):
-        expected = rf"chain 'night' \({chain}\) is (running|dispatched)"
+        expected = rf"chain 'night' \({chain}\): it is (running|dispatched)"
         with pytest.raises(InvalidStateError, match=expected):
             await bench.chains.service.retry(ChainRef(str(chain)), "alice")

@@ -76,9 +76,9 @@ async def test_only_interrupted_actions_can_be_resolved(bench: Bench) -> None:
         await resolve(ChainResolve("patch", "mark_done"), "ann")
     with pytest.raises(UsageError, match="mark_done"):
         await resolve(ChainResolve("patch", "markdone"), "ann")
-    with pytest.raises(UsageError, match="as a whole"):
+    with pytest.raises(UsageError, match="applies to the whole chain"):
         await resolve(ChainResolve("patch", "cancel", ("web1",)), "ann")
     await bench.chains.service.cancel(ChainRef("patch"), "ann")
     assert (await bench.show("patch"))["state"] == "cancelled"
-    with pytest.raises(InvalidStateError, match="nothing of it is interrupted"):
+    with pytest.raises(InvalidStateError, match="none of its actions is interrupted"):
         await resolve(ChainResolve("patch", "mark_done"), "ann")

@@ -284,7 +284,7 @@ Asked = Callable[[Bench], Awaitable[Any]]
     ("asked", "error", "words"),
     [
         (lambda b: pause(b, "draft"), InvalidStateError, "is a draft"),
-        (lambda b: pause(b, "ended"), InvalidStateError, "is cancelled: nothing of it is left"),
+        (lambda b: pause(b, "ended"), InvalidStateError, "it is cancelled and has ended"),
         (lambda b: pause(b, "none"), NotFoundError, "none"),
         (lambda b: pause(b, "night", "web2"), NotFoundError, "unknown minion 'web2'"),
         (lambda b: go_on(b, "night"), InvalidStateError, "is not paused"),

@@ -97,7 +97,7 @@ async def test_chain_waits_with_a_reason_while_its_rendering_kills_workers(
         assert dying.deaths == ATTEMPTS
         assert not chunks(bench)
         action = view["minions"][0]["actions"][0]
-        assert "can't start, which is tried again" in action["waits"]
+        assert "can't start, the master retries" in action["waits"]
         assert "chunks took longer than 60 s" in action["waits"]
         dying.mended = True
         await bench.chains.scheduler.tick()

@@ -49,7 +49,7 @@ def test_failed_rendering_for_one_minion_does_not_block_others() -> None:
     good = plan_of(NAMES[0])
     done = batches.rendered({"empty": replace(good, actions=[]), "web1": good})
     assert list(done.chains) == ["web1"]
-    assert done.refused == {"empty": "there is nothing to render"}
+    assert done.refused == {"empty": "there is nothing to render: the minion has no actions"}
 
 
 def plans(count: int, text: str = "true", actions: int = 1) -> dict[str, ChainPlan]:

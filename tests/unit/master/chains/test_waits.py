@@ -34,7 +34,7 @@ def start(state: Delivery, **more: Any) -> MinionFact:
 def test_due_chain_that_can_not_start_says_why_and_until_when_it_is_tried() -> None:
     late = ChainFact(7, ChainState.scheduled, due=500.0, delay="the worker died", late=900.0)
     wait = undispatched(late)
-    assert wait.text == "is due and can't start, which is tried again: the worker died"
+    assert wait.text == "is due but can't start, the master retries: the worker died"
     assert wait.until == 900.0
 
 
@@ -46,15 +46,15 @@ def test_each_state_before_the_dispatch_says_what_a_person_can_do() -> None:
     assert "the clock was set back" in held
     assert "catena chain release 7, or cancel 7" in held
     timed = undispatched(ChainFact(7, ChainState.scheduled, due=500.0))
-    assert timed == Wait("waits for its time", 500.0)
+    assert timed == Wait("waits for its due time", 500.0)
     assert undispatched(ChainFact(7, ChainState.done)) == Wait()
 
 
 @pytest.mark.parametrize(
     ("state", "text"),
     [
-        (Delivery.queued, f"job {JID} is to be sent; web1 was never connected"),
-        (Delivery.sent, f"job {JID} is sent and not confirmed; web1 was never connected"),
+        (Delivery.queued, f"job {JID} is not sent yet; web1 was never connected"),
+        (Delivery.sent, f"job {JID} is sent but not confirmed; web1 was never connected"),
         (Delivery.received, f"job {JID} is in the queue of web1; web1 was never connected"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_minion_that_is_away_is_named_with_when_it_was_seen() -> None:
     said = first(start(Delivery.queued, up=False, last_seen=1.0)).text
     assert "web1 is not connected, seen last 19" in said
     away = MinionFact("web1", up=False, last_seen=1.0)
-    assert first(away, "RUNNING").text.endswith("only `catena chain cancel` ends it")
+    assert first(away, "RUNNING").text.endswith("only `catena chain cancel` ends the wait earlier")
     assert first(MinionFact("web1"), "RUNNING") == Wait()
 
 
@@ -88,9 +88,9 @@ def test_a_boundary_says_until_when_it_has_to_be_passed(proof: Boundary, text: s
 
 def test_a_run_without_a_job_says_so() -> None:
     done = start(Delivery.done)
-    assert "no job is to resume it" in first(done).text
+    assert "no job resumes it" in first(done).text
     resumed = MinionFact("web1", resume=JobFact(JID, Delivery.queued, 900.0))
-    assert first(resumed).text == f"job {JID} is to be sent"
+    assert first(resumed).text == f"job {JID} is not sent yet"
 
 
 def test_run_unknown_to_its_minion_is_given_up() -> None:
