@@ -1,7 +1,7 @@
-"""Chunks of many minions, rendered together. Pure: no I/O, no clock.
+"""Renders the chunks of many minions in batches. Pure: no I/O, no clock.
 
-Another process may render a batch, so batches and their results can be packed as plain data.
-Actions that are alike are in a packed batch once.
+Worker processes render batches, so batches and their results can be packed as plain data. A packed
+batch contains equal actions only once.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from catena.master.chains.render import ChainPlan, PlannedAction, RenderedChain,
 
 #: Maximum number of minions in a batch.
 BATCH_MINIONS = 256
-#: Maximum size of a batch's chunk files, bytes, as estimated. A batch of one minion may be larger.
+#: Maximum estimated size of a batch's chunk files in bytes. A batch of one minion may be larger.
 BATCH_BYTES = 8 * 1024 * 1024
-#: What an action's state takes in a chunk file and in the manifest beside its data, bytes.
+#: Estimated bytes that an action needs in a chunk file and the manifest, besides its data.
 _STATE_BYTES = 400
 
-#: Minion id -> what is rendered for it. All plans of a batch are of one run of a chain.
+#: Minion id -> its plan. All plans of a batch belong to one run of a chain.
 Batch = Mapping[str, ChainPlan]
 
 
@@ -42,30 +42,32 @@ class ChunkFile:
 
 @dataclass(frozen=True, slots=True)
 class MinionChunks:
-    """What was rendered for one minion."""
+    """The rendered chunks of one minion."""
 
     chunks: tuple[ChunkFile, ...]
-    #: The ChainManifest, as plain data.
+    #: The ChainManifest as plain data.
     manifest: dict[str, Any]
-    #: Of each action, by its id: the number of its chunk, and what proves it.
+    #: Action id -> number of its chunk, and the boundary that must be proven after it.
     waits: Mapping[int, tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedBatch:
-    """What came of a batch: per minion its chunks, or why there are none."""
+    """The result of a batch."""
 
+    #: Minion id -> its chunks.
     chains: Mapping[str, MinionChunks]
+    #: Minion id -> why nothing could be rendered for it.
     refused: Mapping[str, str]
 
 
 def texts(chains: Mapping[str, MinionChunks]) -> dict[str, str]:
-    """Return the chunk files of some minions, by name."""
+    """Return file name -> text of the chunk files of some minions."""
     return {chunk.file: chunk.text for chain in chains.values() for chunk in chain.chunks}
 
 
 def of_chain(chain: RenderedChain) -> MinionChunks:
-    """Return a rendered chain as the master goes on with it."""
+    """Return a rendered chain in the form of a batch's result."""
     waits = decide.waits_of(chain.manifest)
     return MinionChunks(
         tuple(
@@ -84,7 +86,7 @@ def of_chain(chain: RenderedChain) -> MinionChunks:
 
 
 def rendered(batch: Batch) -> RenderedBatch:
-    """Render a batch; a minion for which that fails does not hinder the others."""
+    """Render a batch; a failure for one minion does not affect the others."""
     chains, refused = {}, {}
     for minion, plan in batch.items():
         try:
@@ -95,13 +97,13 @@ def rendered(batch: Batch) -> RenderedBatch:
 
 
 class _Weights:
-    """Estimates the size of plans; actions that are alike are measured once."""
+    """Estimates the size of plans; equal actions are measured once."""
 
     def __init__(self) -> None:
         self._known: dict[int, int] = {}
 
     def of(self, plan: ChainPlan) -> int:
-        """Return about how many bytes the chunk files of *plan* take."""
+        """Return the estimated size of the chunk files of *plan*, in bytes."""
         return sum(self._action(action.plan) for action in plan.actions)
 
     def _action(self, plan: ActionPlan) -> int:
@@ -131,7 +133,7 @@ def batches(plans: Batch) -> Iterator[tuple[Batch, int]]:
 
 
 def pack(batch: Batch) -> dict[str, Any]:
-    """Return a batch that is not empty as plain data."""
+    """Return a batch, which must not be empty, as plain data."""
     one = next(iter(batch.values()))
     known: dict[int, int] = {}
     kinds: list[tuple[str, dict[str, Any], str]] = []
@@ -156,7 +158,7 @@ def pack(batch: Batch) -> dict[str, Any]:
 
 
 def unpack(data: Mapping[str, Any]) -> dict[str, ChainPlan]:
-    """Return the batch that `pack` gave as data."""
+    """Return the batch that `pack` packed."""
     kinds = [actions.restore(*kind) for kind in data["kinds"]]
     return {
         minion: ChainPlan(
@@ -173,7 +175,7 @@ def unpack(data: Mapping[str, Any]) -> dict[str, ChainPlan]:
 
 
 def pack_rendered(done: RenderedBatch) -> dict[str, Any]:
-    """Return what came of a batch as plain data."""
+    """Return the result of a batch as plain data."""
     chains = {
         minion: (
             [(c.number, c.file, c.text, c.sha256, c.boundary) for c in chain.chunks],
@@ -186,7 +188,7 @@ def pack_rendered(done: RenderedBatch) -> dict[str, Any]:
 
 
 def unpack_rendered(data: Mapping[str, Any]) -> RenderedBatch:
-    """Return what `pack_rendered` gave as data."""
+    """Return the result that `pack_rendered` packed."""
     chains = {
         minion: MinionChunks(_files(chunks), manifest, {a: (n, proof) for a, n, proof in waits})
         for minion, (chunks, manifest, waits) in data["chains"].items()
@@ -199,5 +201,5 @@ def _files(chunks: Sequence[Sequence[Any]]) -> tuple[ChunkFile, ...]:
 
 
 def task(_settings: object, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Render a packed batch; the task "chunks" of worker processes."""
+    """Render a packed batch, return the packed result: the task "chunks" of worker processes."""
     return pack_rendered(rendered(unpack(params)))

@@ -1,15 +1,14 @@
 """Writes the YAML of chunk files, in the exact form of the reference.
 
-The form: block style, mappings 4 deeper than what holds them, lists in the column of the key that
-holds them. An item that is a mapping or a list follows "-   ", any other item "- ". Text is plain
-wherever every reader takes it for the same text (`semantics/uyuni.md`, Bytes). No general dumper
-keeps this form whatever the values are, and a chunk file must not change with a library's version:
-minions check its hash.
+The form is block style. A mapping is indented by 4 columns, a list starts in the column of its
+key. An item that is a mapping or a list follows "-   ", any other item follows "- ". Text is
+unquoted if every YAML reader reads it as the same text (`semantics/uyuni.md`, Bytes). No general
+dumper keeps this form for all values. A chunk file must not change with a library's version,
+because minions check its hash.
 
-The file passes through the renderer `jinja|yaml` on the minion. Text that people gave (a pillar
-value, a script's user) must never become template source, so no brace that could open a Jinja tag
-is ever written as such: reading a chunk back gives exactly the data that went in, with Jinja or
-without.
+The minion renders the file with `jinja|yaml`. Text of users (a pillar value, a script's user) must
+never become template source, so a brace that could open a Jinja tag is always escaped. Reading a
+chunk back gives exactly the data that was written, with or without Jinja.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from typing import Any
 
 from catena.core.errors import UsageError
 
-#: What YAML allows for a key on one line, in characters as written.
+#: Maximum length of a key in characters, quotes included; YAML allows 1024 for a key on one line.
 KEY_LIMIT = 1000
+#: Maximum nesting of mappings and lists.
 DEPTH_LIMIT = 100
 _STEP = 4
 _ITEM = "-".ljust(_STEP)
-#: Names, paths and ids, most of what a chunk file holds: none of the rules below is about them.
+#: Names, paths and ids, which are most texts of a chunk file and need none of the rules below.
 _SIMPLE = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@%+,=~-]*[A-Za-z0-9_])?\Z")
-#: What ends or begins something else than text, wherever it stands: ": ", " #", a ":" or a blank
-#: at the end, and the marks between documents.
+#: Parts that make text need quotes: ": ", " #", a ":" or a space at the end, document markers.
 _NOT_PLAIN = re.compile(r": | #|[: ]\Z|(?:---|\.\.\.)(?: |\Z)")
-#: How plain text may begin; "-", "?" and ":" only before something that is no blank.
+#: Allowed start of unquoted text; "-", "?" and ":" only if no space follows.
 _PLAIN_START = re.compile(r"[^-?:,\[\]{}#&*!|>'\"%@` ]|[-?:](?! |\Z)")
-#: Text that a reader of YAML 1.1 or 1.2 takes for a number, a date or a merge key.
+#: Text that a reader of YAML 1.1 or 1.2 reads as a number, a date or a merge key.
 _NO_TEXT = re.compile(
     r"""
     [-+]?0[bB][01_]+ | [-+]?0[oO][0-7_]+ | [-+]?0[xX][0-9a-fA-F_]+
@@ -46,23 +45,23 @@ _NO_TEXT = re.compile(
     """,
     re.VERBOSE,
 )
-#: Words that YAML 1.1 readers take for something else than text.
+#: Words that YAML 1.1 readers read as null or as a boolean.
 _RESERVED = frozenset({"", "y", "n", "yes", "no", "true", "false", "on", "off", "null"})
-#: Shorter text is a word.
+#: The quoted form of text shorter than this many characters is cached.
 _WORD = 30
 _JINJA = re.compile(r"\{(?=[{%#])")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", '"': '\\"', "\\": "\\\\"}
 
 
 class UnwritableError(UsageError):
-    """A value has no form in a chunk file."""
+    """A value can't be written to a chunk file."""
 
 
 def write(states: Mapping[str, Any]) -> str:
     """Return *states* (state id -> declaration) as the text of a chunk file.
 
     Raises:
-        UnwritableError: a value that YAML or the wire can't carry, too deep, or too long a key.
+        UnwritableError: a value has no YAML form, is nested too deeply, or a key is too long.
     """
     lines: list[str] = []
     _block(lines, states, 0, 0, "")
@@ -70,9 +69,9 @@ def write(states: Mapping[str, Any]) -> str:
 
 
 def _block(lines: list[str], value: Any, column: int, depth: int, lead: str) -> None:
-    """Append the lines of a mapping or list; *lead* stands before what is first in it."""
+    """Append the lines of a mapping or list; *lead* is the start of its first line."""
     if depth > DEPTH_LIMIT:
-        raise UnwritableError(f"nested deeper than {DEPTH_LIMIT}")
+        raise UnwritableError(f"a value is nested deeper than {DEPTH_LIMIT} levels")
     indent = " " * column
     if isinstance(value, (list, tuple)):
         for item in value:
@@ -93,7 +92,7 @@ def _block(lines: list[str], value: Any, column: int, depth: int, lead: str) -> 
 
 
 def _is_block(value: Any) -> bool:
-    # Most are text, and the last of these is slow to ask for.
+    # Most values are text, and the check for Mapping is slow.
     if isinstance(value, str):
         return False
     return isinstance(value, (dict, list, tuple, Mapping)) and bool(value)
@@ -101,7 +100,7 @@ def _is_block(value: Any) -> bool:
 
 def _key(key: Any) -> str:
     if not isinstance(key, (str, int)):
-        raise UnwritableError(f"a key must be text, not {type(key).__name__}")
+        raise UnwritableError(f"a key must be text or an integer, not {type(key).__name__}")
     text = quoted(key) if isinstance(key, str) else _flow(key)
     if len(text) > KEY_LIMIT:
         raise UnwritableError(f"the key {text[:60]}... is longer than {KEY_LIMIT} characters")
@@ -123,7 +122,7 @@ def _flow(value: Any) -> str:
         return "{}"
     if isinstance(value, (list, tuple)):
         return "[]"
-    raise UnwritableError(f"a {type(value).__name__} has no form in a chunk file")
+    raise UnwritableError(f"a value of type {type(value).__name__} can't be written as YAML")
 
 
 def _float(value: float) -> str:
@@ -132,18 +131,18 @@ def _float(value: float) -> str:
     if math.isinf(value):
         return ".inf" if value > 0 else "-.inf"
     text = repr(value)
-    # YAML 1.1 wants a point in every float: 1e+16 would be read as text.
+    # YAML 1.1 requires a point in every float: it reads 1e+16 as text.
     return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
 def quoted(text: str) -> str:
-    """Return *text* as a YAML scalar on one line that every reader takes for exactly this text."""
+    """Return *text* as a one-line YAML scalar that every reader reads as exactly this text."""
     return _quoted_word(text) if len(text) < _WORD else _quoted(text)
 
 
 @lru_cache(maxsize=256)
 def _quoted_word(text: str) -> str:
-    # The words of a chunk file are few, and are those of the next one.
+    # Chunk files consist of few words, which repeat in the next file.
     return _quoted(text)
 
 
@@ -183,7 +182,7 @@ def _escaped(text: str) -> list[str]:
 
 def _by_number(number: int) -> str:
     if 0xD800 <= number <= 0xDFFF:
-        raise UnwritableError("text with half a surrogate pair has no form in a file")
+        raise UnwritableError("text with half a surrogate pair can't be written as UTF-8")
     if number <= 0xFF:
         return f"\\x{number:02X}"
     return f"\\u{number:04X}" if number <= 0xFFFF else f"\\U{number:08X}"

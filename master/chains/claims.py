@@ -1,4 +1,4 @@
-"""Stores what was rendered for whom, and that it is dispatched; for many minions at once."""
+"""Stores the dispatch of rendered chunks, for many minions at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOTHING: dict[str, Any] = {}
 
 @dataclass(frozen=True)
 class Draft:
-    """A chain, what each minion has to do, and what is known of the minions."""
+    """A chain, the actions of each minion, and facts about the minions."""
 
     row: ChainRecord
     plans: Mapping[str, list[PlannedAction]]
@@ -32,13 +32,13 @@ class Draft:
 
 
 def claim(ledger: ChainLedger, found: Draft, chains: Mapping[str, MinionChunks], jid: str) -> None:
-    """Store runs, chunks and the executions' places of some minions of a chain.
+    """Store the runs and chunks of some minions of a chain, and the chunk of each execution.
 
     Args:
-        ledger: of the transaction that stores their job.
+        ledger: of the transaction that stores the job.
         found: the chain.
-        chains: what was rendered, by minion.
-        jid: the job that starts it there.
+        chains: the rendered chunks, by minion.
+        jid: the job that starts the chain on these minions.
     """
     if not chains:
         return
@@ -48,7 +48,7 @@ def claim(ledger: ChainLedger, found: Draft, chains: Mapping[str, MinionChunks],
 
 
 def await_hosts(ledger: ChainLedger, found: Draft, minions: Iterable[str]) -> None:
-    """Store that hosts are in a run of a chain which they join once they were looked at."""
+    """Store that hosts belong to a run, which they join after their first SSH visit."""
     state = MinionState.pending.value
     manifest = Ready.of(_NOTHING)
     dispatch_rows.insert_runs(
@@ -58,10 +58,10 @@ def await_hosts(ledger: ChainLedger, found: Draft, minions: Iterable[str]) -> No
 
 
 def join(ledger: ChainLedger, found: Draft, minion: str, chain: MinionChunks, jid: str) -> None:
-    """Store run, chunks and places of a host that was awaited.
+    """Store the run and chunks of a host that joins late, and the chunk of each execution.
 
     Raises:
-        ConflictError: it is no longer awaited.
+        ConflictError: the run no longer waits for the host.
     """
     run = rows.on_minion(ledger.conn, found.row.run, minion)
     if run is None:
@@ -81,7 +81,7 @@ def join(ledger: ChainLedger, found: Draft, minion: str, chain: MinionChunks, ji
 def _ship(ledger: ChainLedger, found: Draft, chains: Mapping[str, MinionChunks]) -> None:
     made = [row for minion, chain in chains.items() for row in _chunks(found, minion, chain)]
     chunks = dispatch_rows.insert_chunks(ledger.conn, made)
-    # One query for all of a fleet; a host that joins later asks for its own.
+    # One query for many minions; for a host that joins late, only its own rows.
     only = next(iter(chains)) if len(chains) == 1 else ""
     executions: defaultdict[str, list[Waiting]] = defaultdict(list)
     for row in rows.waiting(ledger.conn, found.row.run, only):
@@ -128,9 +128,9 @@ def _shipment(
     chain: MinionChunks,
     plans: list[PlannedAction],
 ) -> Shipment:
-    """Return each execution's chunk and proof, which are written into it.
+    """Return the chunk and boundary of each of a minion's executions.
 
-    An action that somebody vouched for is in the run, and in no chunk.
+    *executions* lacks actions that a person marked as done: they are in the run but in no chunk.
     """
     delays = {
         plan.id: plan.plan.data.at_minutes * 60

@@ -16,6 +16,7 @@ from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ChunkEvent
 from catena.master.chains.model import Chunk
 
+#: Age at which a preview is deleted.
 PREVIEW_SECONDS = 24 * 3600
 
 
@@ -63,6 +64,9 @@ def _archive(conn: sa.Connection, rules: ChainRules, now: float) -> None:
 
 
 def _used(conn: sa.Connection, before: float) -> set[str]:
-    """Return the hashes of uploads of chains that did not end for good before *before*."""
+    """Return the hashes of uploads that are still needed by chains.
+
+    A chain that was done or cancelled before *before* (seconds since the epoch) needs none.
+    """
     plans = cleanup_rows.plans_in_use(conn, before)
     return {sha256 for plan in plans for sha256 in hashes(plan)}

@@ -57,7 +57,10 @@ def _archive(conn: sa.Connection, rule: sa.ColumnElement[bool]) -> None:
 
 
 def plans_in_use(conn: sa.Connection, before: float) -> Iterator[ActionPlan]:
-    """Yield the actions with uploads of chains that have not ended for good before *before*."""
+    """Yield the actions with uploads of chains that may still need them.
+
+    A chain that was done or cancelled before *before* (seconds since the epoch) needs none.
+    """
     kept = sa.or_(CHAINS.c.run.is_(None), RUNS.c.state.not_in(_DROPPED), RUNS.c.ended >= before)
     query = (
         sa.select(ACTIONS.c.kind, ACTIONS.c.data, ACTIONS.c.repeat)

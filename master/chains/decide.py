@@ -1,7 +1,7 @@
-"""What happens next to a chain: every decision, as functions of facts. No I/O, no clock.
+"""Decides what happens next to a chain, as pure functions of facts: no I/O, no clock.
 
-The scheduler and the observer of results gather facts, ask here, and store what comes out; a
-simulation can ask the same functions.
+The scheduler and the observer of results gather facts, call these functions, and store their
+decisions. The simulation calls the same functions.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class ExecutionFact:
     sort_order: int
     state: ExecutionState
     chunk: int
-    #: What must be proven after its success: none, reboot or agent_upgrade.
+    #: The boundary that must be proven after the action succeeded.
     waits_for: Boundary = Boundary.none
-    #: True once it succeeded and only the proof is missing.
+    #: Whether the action succeeded and only the proof of its boundary is missing.
     picked_up: bool = False
     #: Boot id of the minion under which it succeeded; "" if unknown.
     boot_id: str = ""
 
     @property
     def is_open(self) -> bool:
-        """Return whether it can still change."""
+        """Return whether the execution can still change."""
         return not EXECUTION.is_final(self.state)
 
 
@@ -49,46 +49,47 @@ class Outcome:
     #: True: done; False: failed; None: would change (test mode), which counts as done.
     result: bool | None
     comment: str = ""
-    #: None: not reported yet (progress has no room for them).
+    #: None: not reported yet; only the return contains them, not the progress messages.
     changes: Mapping[str, Any] | None = None
     #: Wall clock of the minion; 0.0 if unknown.
     started: float = 0.0
     duration_seconds: float = 0.0
-    #: A reason of its own, as "interrupted"; "" for an ordinary failure.
+    #: Special reason of a failure, such as "interrupted"; "" for an ordinary failure.
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A transition to be made."""
+    """A decided transition of one execution."""
 
     action_id: int
     event: ExecutionEvent
     reason: str = ""
     outcome: Outcome | None = None
-    #: It succeeded and now waits for its proof.
+    #: Whether the action succeeded and now waits for the proof of its boundary.
     picked_up: bool = False
 
 
 @dataclass(frozen=True)
 class Report:
-    """What one return said about a chain on one minion."""
+    """What one return reports about a chain on one minion."""
 
+    #: By action id.
     outcomes: Mapping[int, Outcome]
-    #: Chunks that the return is about.
+    #: Numbers of the chunks that the return is about.
     chunks: frozenset[int] = frozenset()
-    #: Comments of failed verify states, by the chunk that they began.
+    #: Comments of failed verify states, by the number of the chunk that begins with the state.
     failed_verifies: Mapping[int, str] = field(default_factory=dict)
     #: Boot under which the job ended; "" if unknown.
     boot_id: str = ""
     #: Boot that the minion is known to be in now; "" if unknown.
     current_boot: str = ""
-    #: Why the next chunk can't follow, by the chunk that should have scheduled it.
+    #: Why the next chunk can't be run, by the number of the chunk that should have scheduled it.
     unscheduled: Mapping[int, str] = field(default_factory=dict)
 
 
 def waits_of(manifest: ChainManifest) -> dict[int, tuple[int, Boundary]]:
-    """Return of every action its chunk and what proves it."""
+    """Return action id -> the action's chunk number and the boundary that must be proven."""
     found = {}
     for chunk in manifest.chunks:
         last = chunk.actions[-1].action_id if chunk.actions else None
@@ -103,10 +104,10 @@ def waits_of(manifest: ChainManifest) -> dict[int, tuple[int, Boundary]]:
 
 
 def judge_report(facts: Sequence[ExecutionFact], report: Report) -> list[Change]:
-    """Return what a return changes.
+    """Return the changes that a return causes.
 
-    The order of entries in a return is not reliable, so all are handled first; then everything
-    that is not completed behind the first failure, by sort order, fails as a consequence.
+    The order of entries in a return is not reliable, so all entries are judged first. Then every
+    unfinished action behind the first failed one, by sort order, fails as a consequence.
     """
     changes: dict[int, Change] = {}
     for fact in facts:
@@ -131,7 +132,7 @@ def _of_outcome(fact: ExecutionFact, report: Report) -> Change | None:
     if proof is not None:
         return proof if fact.picked_up else replace(proof, outcome=proof.outcome or outcome)
     if fact.chunk in report.unscheduled:
-        # It was done; but the minion has given the chain up, and nobody will prove it.
+        # The action was done, but the minion has given the chain up, so no proof will come.
         why = f"the next chunk could not be scheduled: {report.unscheduled[fact.chunk]}"
         return Change(fact.action_id, ExecutionEvent.fail, "", replace(outcome, comment=why))
     if fact.picked_up:
@@ -144,12 +145,15 @@ def _of_outcome(fact: ExecutionFact, report: Report) -> Change | None:
 
 
 def _booted(report: Report) -> bool:
-    """Return whether the minion is in another boot than the one that the return is from."""
+    """Return whether the minion has rebooted since the boot in which the return was written."""
     return bool(report.boot_id and report.current_boot) and report.boot_id != report.current_boot
 
 
 def _of_proof(fact: ExecutionFact, report: Report) -> Change | None:
-    """Results of a later chunk prove the boundary before it, unless its verify state failed."""
+    """Return the change if results of a later chunk prove the action's boundary, else None.
+
+    A failed verify state of the next chunk disproves the upgrade of the agent.
+    """
     later = [chunk for chunk in report.chunks if chunk > fact.chunk]
     if not later or fact.waits_for is Boundary.none:
         return None
@@ -163,7 +167,7 @@ def _of_proof(fact: ExecutionFact, report: Report) -> Change | None:
 def _lose_silent(
     facts: Sequence[ExecutionFact], report: Report, changes: dict[int, Change]
 ) -> None:
-    """An open action of a chunk that has returned, of which the return says nothing."""
+    """Mark open actions as lost whose chunk has returned without mentioning them."""
     for fact in facts:
         silent = fact.action_id not in changes and fact.is_open and not fact.picked_up
         if silent and fact.chunk in report.chunks:
@@ -192,7 +196,7 @@ def _fail_followers(facts: Sequence[ExecutionFact], changes: dict[int, Change]) 
 
 
 def fail_open(facts: Sequence[ExecutionFact], text: str) -> list[Change]:
-    """Return the changes when a minion's job came to nothing but an error text."""
+    """Return the changes when a minion's job returned only an error text."""
     return [
         Change(fact.action_id, _failure_of(fact), text, Outcome(fact.chunk, False, text))
         for fact in facts
@@ -201,7 +205,7 @@ def fail_open(facts: Sequence[ExecutionFact], text: str) -> list[Change]:
 
 
 def fail_from(facts: Sequence[ExecutionFact], action_id: int, text: str) -> list[Change]:
-    """Return the changes when one action failed on the master's side (a deadline)."""
+    """Return the changes when the master fails one action (a deadline has passed)."""
     changes: dict[int, Change] = {}
     for fact in facts:
         if fact.action_id == action_id and fact.is_open:
@@ -228,7 +232,7 @@ def cancel_open(facts: Sequence[ExecutionFact], text: str) -> list[Change]:
 
 
 def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
-    """Return the reboots that a start of the minion in *boot_id* proves."""
+    """Return the changes of the reboots that a start of the minion in boot *boot_id* proves."""
     return [
         Change(fact.action_id, ExecutionEvent.succeed)
         for fact in facts
@@ -242,11 +246,12 @@ def prove_boot(facts: Sequence[ExecutionFact], boot_id: str) -> list[Change]:
 
 
 def prove_by_progress(facts: Sequence[ExecutionFact], change: Change) -> list[Change]:
-    """Return the actions that another one proves by what its progress changed.
+    """Return the changes of earlier actions that an action's progress proves.
 
-    An action begins when those before it have succeeded: each requires the one before, and the
-    first of a chunk the proof of the boundary. Word of their ends may have met a master that was
-    away; their return will say more of them. One that failed may never have begun.
+    An action begins only when all actions before it have succeeded: each requires the one before
+    it, and the first one of a chunk requires the proof of the boundary. The messages about their
+    ends may have been lost while the master was down; their return follows. A failed action proves
+    nothing, because it may never have begun.
     """
     if change.event not in (ExecutionEvent.begin, ExecutionEvent.succeed):
         return []
@@ -259,18 +264,17 @@ def prove_by_progress(facts: Sequence[ExecutionFact], change: Change) -> list[Ch
 
 
 def boundary_overdue(picked_up: ClockReading, now: ClockReading, allowed_seconds: float) -> bool:
-    """Return whether a proof is missing for too long, by the clock that nobody can set.
+    """Return whether a proof has been missing for too long, by the monotonic clock.
 
-    A wall clock that was set forward does not fail a chain, one that was set back does not keep
-    it waiting. Across a boot of the master's host only the time since that boot counts, which is
-    at most what really passed. A reading of another host counts by the wall clock
-    (`clocks.passed`).
+    Setting the wall clock neither fails a chain nor prolongs its wait. After a boot of the
+    master's host only the time since that boot counts, which is at most the real time. A reading
+    of another host is compared by the wall clock (`clocks.passed`).
     """
     return passed(picked_up, now) > allowed_seconds
 
 
 def settle(states: Iterable[ExecutionState]) -> ChainEvent | None:
-    """Return how a chain ends whose newest executions stand so; None while any is open."""
+    """Return how a chain ends, by the states of its newest executions; None while any is open."""
     found = set(states)
     if any(not EXECUTION.is_final(state) for state in found):
         return None
@@ -278,7 +282,7 @@ def settle(states: Iterable[ExecutionState]) -> ChainEvent | None:
 
 
 def to_retry(facts: Sequence[ExecutionFact]) -> list[int]:
-    """Return the actions of one minion that a retry runs: from the first that is not done on."""
+    """Return the ids of one minion's actions that a retry runs: the first unfinished and later."""
     ordered = sorted(facts, key=lambda fact: fact.sort_order)
     for index, fact in enumerate(ordered):
         if fact.state is not ExecutionState.DONE:

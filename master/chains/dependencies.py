@@ -1,4 +1,4 @@
-"""What the rooms of chains work with; made once, in the composition root."""
+"""The dependencies of the modules of chains; made once, by the composition root."""
 
 from __future__ import annotations
 
@@ -45,43 +45,43 @@ class JobService(Protocol):
     """The part of `master.jobs.service.Jobs` that chains use."""
 
     async def submit(self, request: JobRequest, within: Within | None = None) -> Submitted:
-        """Store a job and hand it to the minions that are connected."""
+        """Store a job and send it to its connected minions."""
 
     async def cancel(
         self, jid: str, minions: Collection[str] = (), user: str = "", reason: str = ""
     ) -> dict[str, str]:
-        """Cancel a job on all its minions, or on some."""
+        """Cancel a job on all or some of its minions; return minion -> state of its delivery."""
 
     def order_time(self) -> float:
-        """Return the time by which orders grow old, seconds since the epoch."""
+        """Return the time of the clock of orders, seconds since the epoch."""
 
     def by_wall_clock(self, at: float) -> float:
-        """Return a moment of `order_time` by the wall clock, for people."""
+        """Convert a moment of `order_time` to the wall clock, for people."""
 
     def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
-        """Hold a delivery back in the running transaction, unless its minion has the job."""
+        """Pause a delivery in the running transaction, unless its minion has received the job."""
 
     def continue_in(
         self, conn: sa.Connection, jid: str, minion: str, *, prolong: bool = True
     ) -> None:
-        """Hand a paused job to its minion once the running transaction is durable.
+        """Send a paused job to its minion once the running transaction is durable.
 
-        *prolong*: it may be delivered for as long as a new job from now on.
+        *prolong*: give it the delivery time of a new job, beginning now.
         """
 
 
 class Resolver(Protocol):
-    """Turns a target into accepted minion ids."""
+    """Resolves targets to accepted minions."""
 
     async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
         """Return the accepted minions that match, sorted."""
 
 
 class Uploads(Protocol):
-    """Files that clients sent before they named them (`blob.put`)."""
+    """Files that clients uploaded (`blob.put`)."""
 
     def path(self, sha256: str) -> Path | None:
-        """Return where the file of that hash lies, hash checked, or None."""
+        """Return the path of the upload with that hash (checked); None if there is none."""
 
 
 class Bus(Protocol):
@@ -107,16 +107,17 @@ class ChainRules:
 
     due: DueRules = field(default_factory=DueRules)
     agent_packages: tuple[str, ...] = ("catena", "catena-minion")
-    #: How long a reboot or a new agent may be missing.
+    #: Maximum wait for the proof of a reboot or of a new agent.
     boundary_seconds: float = BOUNDARY_SECONDS
-    #: A run that waits for nothing and says nothing for this long is lost.
+    #: A run is lost after it has waited for nothing and reported nothing for this long.
     silent_seconds: float = 3600
-    #: A run that its minion says it does not know is lost after this long.
+    #: A run is lost this long after its minion has reported that it does not know it.
     disowned_seconds: float = 120
-    #: How long a start waits where its minion can't forget an ended run; 0: it does not wait.
+    #: Maximum wait of a start for a minion that can't remove an ended run; 0: no wait.
     clean_wait_seconds: float = 3600
-    #: "dispatch", "done", "forever": when a chain leaves the list.
+    #: When a chain is archived: after its "dispatch", when it is "done", or never ("forever").
     retention: str = "done"
+    #: Time between a chain's end and its archiving.
     archive_seconds: float = 7 * 24 * 3600
 
     @classmethod
@@ -148,21 +149,21 @@ class ChainParts:
     clocks: HostClocks
     rules: ChainRules = field(default_factory=ChainRules)
     ssh: SshHosts = field(default_factory=NoSshHosts)
-    #: Set when there may be work for the scheduler.
+    #: Wakes the scheduler; set when there may be work for it.
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     #: Reports of minions (boot id, machine id) that are not in the store yet.
     facts: Facts = field(default_factory=Facts)
-    #: Those who watch chains.
+    #: Watchers of chains, which receive the output of their jobs.
     watchers: OutputWatchers = field(default_factory=OutputWatchers)
-    #: The request of a client that is being carried out.
+    #: Key of the client's request that is being carried out.
     once: Once = UNKEYED
     renderer: ChunkRenderer = field(default_factory=ChunkRenderer)
-    #: Why a chain that is due can't be started now, for people, by its id.
+    #: Chain id -> why the due chain can't be started now, for people.
     delays: dict[int, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, parts: EngineParts) -> ChainParts:
-        """Return what chains work with on a master."""
+        """Return the dependencies of chains on a master."""
         settings = parts.settings
         return cls(
             store=parts.store,
@@ -181,7 +182,9 @@ class ChainParts:
     async def change(self, fn: Callable[[ChainLedger], T], by: str = "") -> T:
         """Run *fn* with a ledger in one transaction, record its events, wake the scheduler.
 
-        The value of *fn* is the answer of the request, which a repetition of it gets too.
+        Args:
+            fn: makes the changes; returns the reply, which is stored for repeated requests.
+            by: the user who asked; "": the master itself.
         """
 
         def run(conn: sa.Connection) -> T:

@@ -33,21 +33,21 @@ from catena.master.jobs.model import JobRequest, Submitted
 
 @dataclass(frozen=True)
 class RenderedDraft:
-    """What came of rendering a draft: chunk files, or per minion why there are none."""
+    """The result of rendering a draft: for each minion its chunk files, or why there are none."""
 
     chains: Mapping[str, MinionChunks]
     refused: Mapping[str, str] = field(default_factory=dict)
-    #: Hosts that must be looked at before they can be rendered for; they join later.
+    #: Hosts whose machine id is unknown until the first SSH visit; they join the run after it.
     awaited: frozenset[str] = frozenset()
 
 
 def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
-    """Return a chain with what it would run: all its actions, or those that a retry left open.
+    """Return a chain with the actions that it would run: all of them, or those that a retry runs.
 
     Args:
         conn: a snapshot.
-        chain_id: of the chain.
-        ssh: knows the hosts that SSH reaches.
+        chain_id: the chain.
+        ssh: knows the hosts that the master reaches over SSH.
     """
     row = rows.chain(conn, chain_id)
     entries = rows.entries(conn, chain_id)
@@ -59,17 +59,17 @@ def draft(conn: sa.Connection, chain_id: int, ssh: SshHosts) -> Draft:
 
 
 async def current_draft(parts: ChainParts, chain_id: int) -> Draft:
-    """Return `draft` of what the hosts have reported so far, committed or not.
+    """Commit what the hosts have reported so far, then return `draft`.
 
     Raises:
-        TryLaterError: what they reported can't be stored now.
+        TryLaterError: the reports can't be stored now.
     """
     await parts.facts.settled()
     return await parts.store.read(lambda conn: draft(conn, chain_id, parts.ssh))
 
 
 def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, MinionFacts]:
-    """Return what is known of *minions*, by id; who is neither minion nor host is left out."""
+    """Return what is known of *minions*, by id, without names of no minion and no SSH host."""
     found = {}
     for name, known in ssh.known(conn, minions).items():
         found[name] = MinionFacts(known.machine_id, known.boot_id, agentless=True)
@@ -78,7 +78,7 @@ def hosts(conn: sa.Connection, minions: list[str], ssh: SshHosts) -> dict[str, M
 
 
 def plans_of(found: Draft, agent_packages: tuple[str, ...]) -> tuple[Batch, RenderedDraft]:
-    """Return what is to be rendered, by minion, and what is known of the other minions."""
+    """Return the plans to render, by minion, and a result that has the minions without a plan."""
     plans, refused = {}, {}
     awaited = set()
     for minion, actions in found.plans.items():
@@ -105,13 +105,13 @@ async def render(parts: ChainParts, found: Draft, *, write: bool = False) -> Ren
     """Render a draft for each of its minions, in batches.
 
     Args:
-        parts: of chains.
+        parts: what chains work with.
         found: the draft.
-        write: write the chunk files, too. Those of some minions are written while the next are
-            rendered: the one waits for the disk, the other for the processor.
+        write: whether to write the chunk files too. One batch is written while the next one is
+            rendered, because writing waits for the disk and rendering uses the processor.
 
     Raises:
-        TryLaterError: worker processes died over it, or are too busy.
+        TryLaterError: worker processes died while they rendered it, or are too busy.
         OSError: the files can't be written.
     """
     plans, others = plans_of(found, parts.rules.agent_packages)
@@ -134,7 +134,7 @@ async def render(parts: ChainParts, found: Draft, *, write: bool = False) -> Ren
             return done
 
     each = [one(batch, apart) for batch, apart in parts.renderer.for_chain(plans)]
-    # All have ended before one of their errors is raised: none writes a file after that.
+    # Raise an error only after all batches have ended, so that none writes a file afterwards.
     results = await asyncio.gather(*each, return_exceptions=True)
     if failed:
         raise failed[0]
@@ -147,13 +147,13 @@ async def render(parts: ChainParts, found: Draft, *, write: bool = False) -> Ren
 async def fire(parts: ChainParts, chain_id: int) -> None:
     """Dispatch a chain that is due.
 
-    The job's rows and the claim of the chain are one transaction: whatever stops the master
-    before it leaves the chain scheduled, and rendering again gives the same bytes; afterwards the
-    job is in the store and reaches the minions by itself.
+    One transaction stores the job and claims the chain. After a crash before it, the chain is
+    still scheduled, and rendering it again gives the same bytes. After a crash behind it, the job
+    is in the store and is delivered without further help.
 
     Raises:
-        ConflictError: somebody else claimed it, or it was cancelled in the same moment.
-        StoreUnavailableError: nothing was done; ask again.
+        ConflictError: the chain was claimed, cancelled or paused in the meantime.
+        StoreUnavailableError: nothing was done; call it again.
     """
     failpoints.hit("master.chain.due")
     found = await current_draft(parts, chain_id)
@@ -172,19 +172,19 @@ async def fire(parts: ChainParts, chain_id: int) -> None:
     key = f"chain/{chain_id}/{found.row.epoch}"
     submitted = await parts.jobs.submit(request(parts, found, rendering, key), within)
     if submitted.repeated:
-        # Else it would stay scheduled for ever and nobody be told.
+        # Without this error the chain would stay scheduled for ever, and no log would say why.
         raise ConflictError(f"job {submitted.jid} has the idempotency key of chain {chain_id}")
     await parts.ssh.look_at(rendering.awaited)
 
 
 async def expose(parts: ChainParts, found: Draft, rendering: RenderedDraft) -> None:
-    """Write the chunk files of a rendering, and let each minion see its own."""
+    """Write the chunk files of a rendering and make each minion's files visible to it."""
     await asyncio.to_thread(parts.files.write_chunks, texts(rendering.chains))
     _show(parts, found, rendering)
 
 
 def _show(parts: ChainParts, found: Draft, rendering: RenderedDraft) -> None:
-    """Let each minion see its chunk files, which are there."""
+    """Make each minion's chunk files, which are written, visible to it."""
     failpoints.hit("master.chain.written")
     for minion, chain in rendering.chains.items():
         parts.files.expose(minion, [c.file for c in chain.chunks], found.plans[minion])
@@ -194,10 +194,10 @@ def request(parts: ChainParts, found: Draft, rendering: RenderedDraft, key: str)
     """Return the job that starts a chain on the minions of a rendering.
 
     Args:
-        parts: of chains.
+        parts: what chains work with.
         found: the chain.
-        rendering: for whom.
-        key: the job is stored once under it.
+        rendering: the chunks of each minion.
+        key: idempotency key of the job.
     """
     row = found.row
     metadata = {"suma-action-chain": True, "chain": row.id, "epoch": row.epoch}
@@ -215,9 +215,9 @@ def request(parts: ChainParts, found: Draft, rendering: RenderedDraft, key: str)
 
 
 def _payload(chain_id: int, manifest: dict[str, Any], rules: ChainRules) -> Payload:
-    """Return a manifest as a payload that says how long this master waits for the boot.
+    """Return a manifest as a payload, with the seconds that this master waits for a boot.
 
-    Not where that is what everybody expects: an older agent refuses what it does not know.
+    The default is left out, because an older agent refuses fields that it does not know.
     """
     body = manifest
     if rules.boundary_seconds != BOUNDARY_SECONDS:
@@ -226,12 +226,15 @@ def _payload(chain_id: int, manifest: dict[str, Any], rules: ChainRules) -> Payl
 
 
 def _claim(ledger: ChainLedger, found: Draft, rendering: RenderedDraft, jid: str) -> None:
-    """Store that the chain is dispatched, with what was rendered for whom."""
+    """Store that the chain is dispatched, with the chunks of each minion.
+
+    Raises:
+        ConflictError: the chain was paused while it was rendered, or has left its state.
+    """
     row = found.row
     if pauses.on(pauses.of_run(ledger.conn, row.run), EVERYWHERE):
-        # In the moment in which it was rendered.
         raise ConflictError(f"{row.title} was paused")
-    reason = f"{len(rendering.refused)} minions can't take it" if rendering.refused else ""
+    reason = f"can't run on {len(rendering.refused)} minions" if rendering.refused else ""
     ledger.move_chain(row, ChainEvent.dispatch, reason)
     claims.claim(ledger, found, rendering.chains, jid)
     claims.await_hosts(ledger, found, rendering.awaited)

@@ -1,4 +1,4 @@
-"""Queries of a dispatch: facts about minions, and the rows of their runs and chunks."""
+"""Queries of a dispatch: facts about minions, and inserts of their runs and chunks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catena.master.store.metadata import MessagePackType, Ready
 from catena.master.store.tables import KEYS, MINIONS
 from catena.transport.messages.session import TRANSACTIONAL_CHUNKS
 
-#: The grain `transactional: true` as it is stored.
+#: The grain `transactional: true` in its stored (MessagePack) form.
 _TRANSACTIONAL = Ready.of({"transactional": True}).packed[1:]
 _INSERT_RUNS = ManyRows(
     sa.insert(CHAIN_MINIONS),
@@ -27,19 +27,19 @@ _INSERT_RUNS = ManyRows(
 
 @dataclass(frozen=True)
 class MinionFacts:
-    """What is known of an accepted minion, or of a host that SSH reaches."""
+    """Facts about an accepted minion, or about a host that the master reaches over SSH."""
 
-    #: "": a host that was never looked at.
+    #: "": an SSH host that was never visited.
     machine_id: str
     boot_id: str
-    #: Reached over SSH.
+    #: Whether the master reaches the host over SSH.
     agentless: bool = False
     #: Whether the minion is a transactional system: a read-only root, changed by snapshots.
     transactional: bool = False
 
 
 def minion_facts(conn: sa.Connection, minions: Sequence[str]) -> dict[str, MinionFacts]:
-    """Return what is known of the accepted ones of *minions*, by id."""
+    """Return minion id -> facts, for those of *minions* whose key is accepted."""
     found = {}
     for start in range(0, len(minions), rows.SLICE):
         some = minions[start : start + rows.SLICE]
@@ -59,7 +59,7 @@ def minion_facts(conn: sa.Connection, minions: Sequence[str]) -> dict[str, Minio
             found[row.minion] = MinionFacts(
                 row.machine_id or row.of_key,
                 row.boot_id or "",
-                # An older agent gets a state that reboots.
+                # An older agent gets chunks with a state that reboots.
                 transactional=(row.wire or 0) >= TRANSACTIONAL_CHUNKS
                 and _is_transactional(conn, row.grains),
             )
@@ -68,7 +68,7 @@ def minion_facts(conn: sa.Connection, minions: Sequence[str]) -> dict[str, Minio
 
 def _is_transactional(conn: sa.Connection, packed: bytes | None) -> bool:
     """Return whether stored grains say that a minion's root is changed by snapshots."""
-    # Nearly all minions' say that it is not: they need not be unpacked to see that.
+    # Most grains don't contain the packed pair, and unpacking them would be slow.
     if not packed or _TRANSACTIONAL not in packed:
         return False
     grains: dict[str, object] = MessagePackType().process_result_value(packed, conn.dialect)

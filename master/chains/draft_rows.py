@@ -1,4 +1,4 @@
-"""Queries on drafts: chains that people still edit, their entries, and the first executions."""
+"""Queries on drafts (chains that people still edit), their entries, and their first executions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catena.master.store.execution_tables import EXECUTIONS, RUNS
 from catena.master.store.fast.serials import insert_many
 
 _INSERT_ENTRY = sa.insert(ENTRIES)
-#: One for each entry of a chain, without a way through this process: a fleet's are many.
+#: Inserts an execution for each entry of a chain inside the database, because there may be many.
 _INSERT_EVERY_EXECUTION = sa.insert(EXECUTIONS).from_select(
     [
         "run",
@@ -62,12 +62,12 @@ class DraftEntry(NamedTuple):
 
 
 def draft(conn: sa.Connection, label: str) -> ChainRecord | None:
-    """Return the draft of a label, or None."""
+    """Return the draft with a label, or None."""
     return _newest(conn, label, _IS_DRAFT)
 
 
 def unended(conn: sa.Connection, label: str) -> ChainRecord | None:
-    """Return the newest chain of a label that has not ended, or None."""
+    """Return the newest chain with a label that has not ended, or None."""
     return _newest(conn, label, _UNENDED)
 
 
@@ -132,10 +132,10 @@ def entries_at(conn: sa.Connection, row: ChainRecord, order: int) -> list[DraftE
 
 
 def reorder(conn: sa.Connection, row: ChainRecord, orders: Sequence[int]) -> None:
-    """Number the entries anew: those at orders[n] get n.
+    """Renumber the entries: those with the sort order orders[n] get the sort order n.
 
-    Through negative numbers, because no two entries of a minion may share a sort order at any
-    moment.
+    Negative numbers are used in between, because no two entries of a minion may share a sort order
+    at any moment.
     """
     for step in (lambda n: -1 - n, None):
         for new, old in enumerate(orders):
@@ -148,7 +148,7 @@ def reorder(conn: sa.Connection, row: ChainRecord, orders: Sequence[int]) -> Non
 def replace_actions(
     conn: sa.Connection, entries: Collection[DraftEntry], values: Mapping[str, Any]
 ) -> None:
-    """Change the actions of entries; their ids stay."""
+    """Change the actions of entries; their ids stay the same."""
     rule = ACTIONS.c.id.in_([entry.action_id for entry in entries])
     conn.execute(sa.update(ACTIONS).where(rule).values(values))
 
@@ -165,7 +165,7 @@ def remove_all(conn: sa.Connection, chain_id: int) -> None:
 
 
 def contents(conn: sa.Connection, chain_id: int) -> Iterator[tuple[Any, ...]]:
-    """Yield what each entry of a chain is to do, and where, in order; data as it is stored."""
+    """Yield minion, sort order, kind, stored data and repeat of a chain's entries, in order."""
     query = (
         sa.select(ENTRIES.c.minion, ENTRIES.c.sort_order, ACTIONS.c.kind)
         .add_columns(sa.type_coerce(ACTIONS.c.data, sa.LargeBinary), ACTIONS.c.repeat)

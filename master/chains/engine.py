@@ -1,4 +1,4 @@
-"""Action chains as the master sees them."""
+"""The engine of action chains: its interface to the master."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from catena.master.store.chain_tables import (
 
 
 class Chains(Engine[EngineParts]):
-    """Everything of chains on one master."""
+    """The engine of action chains on one master."""
 
     name = rows.ENGINE
     tables = (CHAINS, ACTIONS, ENTRIES, CHAIN_EXECUTIONS, CHAIN_MINIONS, CHUNKS)
@@ -57,7 +57,7 @@ class Chains(Engine[EngineParts]):
 
     @classmethod
     def make(cls, parts: EngineParts) -> Chains:
-        """Return the chains of a master."""
+        """Return the engine of a master."""
         return cls(ChainParts.of(parts))
 
     @property
@@ -71,21 +71,18 @@ class Chains(Engine[EngineParts]):
         return (self.results,)
 
     async def open(self) -> None:
-        """Learn who sees which files.
-
-        What a master on another host left in the store is converted to the clocks of this one.
-        """
+        """Convert stored times to this host's clocks, end restored chains, load visible files."""
         now, allowed = self._parts.clocks.read(), self._parts.rules.boundary_seconds
         await self._parts.store.write(lambda conn: rows.rebase(conn, now, allowed))
         await restored.settle(self._parts)
         await self.files.load(self._parts.store)
 
     async def run(self) -> None:
-        """Start due chains, and end what is overdue, until cancelled."""
+        """Run the scheduler until cancelled."""
         await self.scheduler.run()
 
     def wake(self) -> None:
-        """Have the scheduler look for work now."""
+        """Make the scheduler look for work now."""
         self._parts.wake.set()
 
     def overlay(self, minion: str) -> Mapping[str, Path]:
@@ -93,7 +90,7 @@ class Chains(Engine[EngineParts]):
         return self.files.overlay(minion)
 
     def under_way(self, conn: sa.Connection) -> Mapping[str, Sequence[str]]:
-        """Return the open chains of each minion, the one that came first at the front."""
+        """Return minion -> titles of its open chains, in the order of their start jobs."""
         found: dict[str, list[str]] = {}
         for run in rows.open_runs(conn):
             found.setdefault(run.minion, []).append(f"{run.label} (#{run.chain_id})")
@@ -102,7 +99,7 @@ class Chains(Engine[EngineParts]):
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
-        """Return those of *minions* that must not get a job of a chain now, with the reasons."""
+        """Return minion -> reason for those of *minions* that must not get the job now."""
         return self._holds.paused(conn, spec, minions)
 
     def unapproved(self, ledger: Ledger, run: Run, reason: str) -> Sequence[EventItem]:
@@ -114,15 +111,15 @@ class Chains(Engine[EngineParts]):
         return mine.events
 
     def concerned(self, conn: sa.Connection, starts: Sequence[AgentStart]) -> list[AgentStart]:
-        """Return the starts of minions with a run under way, or one that they say waits."""
+        """Return the starts of minions that have an open run, or that report a waiting one."""
         busy = rows.with_work({start.minion for start in starts}, conn)
         return [start for start in starts if start.minion in busy or _waiting(start)]
 
     def start_event(self, conn: sa.Connection, start: AgentStart) -> Sequence[EventItem]:
-        """Let the boot of an agent prove the reboots that wait for it."""
+        """Apply an agent's start: its boot may prove reboots. Return the events to store."""
         return self.results.on_start(conn, start.minion, start.boot_id, _waiting(start))
 
 
 def _waiting(start: AgentStart) -> RunRef | None:
-    """Return the run that waits on a minion for its resume, as the minion says."""
+    """Return the run that waits for its resume on a minion, as the minion reported; or None."""
     return run_ref.named(start.pending_resume)

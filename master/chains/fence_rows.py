@@ -1,4 +1,7 @@
-"""Queries on fences: runs that minions have to forget. Each runs in its caller's transaction."""
+"""Queries on fences: ended runs that minions still have to remove.
+
+Each query runs in its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,9 @@ from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import NAMED_RUNS
 
+#: Maximum length of a stored error, characters.
 _WHY_LIMIT = 2000
-_STILL_THERE = "the minion reported that it forgot the run, and still has its resume file"
+_STILL_THERE = "the minion reported that it removed the run, but still has its resume file"
 _OWED = LIVE & (CHAIN_MINIONS.c.state == MinionState.fenced.value)
 #: The minion has answered that it can't forget the run.
 _REFUSED = CHAIN_MINIONS.c.fence_at > 0
@@ -33,7 +37,7 @@ _OF_MINION = _FENCED.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
 
 
 def _fences() -> sa.Select[Any]:
-    """Return the query for fences, with what each minion's agent understands."""
+    """Return the query for fences, with the protocol version of each minion's agent."""
     newer = CHAIN_MINIONS.alias()
     newer_run = RUNS.alias()
     replaced = (
@@ -51,12 +55,12 @@ def _fences() -> sa.Select[Any]:
     )
 
 
-# Built once: every tick of the scheduler asks, and building costs more than running it.
+# Built once: every tick of the scheduler runs it, and building costs more than running.
 _FENCES = _fences()
 
 
-def owed(conn: sa.Connection) -> dict[str, list[Fence]]:
-    """Return what minions have to forget and have not, by minion."""
+def pending(conn: sa.Connection) -> dict[str, list[Fence]]:
+    """Return minion -> the runs that it still has to remove."""
     found: defaultdict[str, list[Fence]] = defaultdict(list)
     for row in conn.execute(_FENCES):
         found[row.minion].append(_fence(row))
@@ -93,9 +97,9 @@ def _fence(row: sa.Row[Any]) -> Fence:
 
 
 def forget(ledger: ChainLedger, run: RunRef, minion: str) -> None:
-    """Have a minion forget a run that has ended here, however it came back there.
+    """Make a minion remove a run that has ended here, if the minion still reports it.
 
-    If the minion has said before that it forgot the run, the next job for it waits longer.
+    If the minion has already reported the removal, the next job waits longer.
     """
     found = rows.run_of(ledger.conn, run, minion)
     if found is None or not found.over or found.state == MinionState.fenced:
@@ -106,33 +110,33 @@ def forget(ledger: ChainLedger, run: RunRef, minion: str) -> None:
 
 
 def forget_job(ledger: ChainLedger, jid: str, minion: str) -> None:
-    """Have a minion forget the run that a job starts, if the job starts one."""
+    """Make a minion remove the run that a job starts, if the job starts one."""
     found = rows.run_by_jid(ledger.conn, jid, minion)
     if found is not None:
         ledger.fence(found)
 
 
 def sent(conn: sa.Connection, fence: Fence, jid: str) -> None:
-    """Keep that job *jid* is to make a minion forget a run."""
+    """Store that job *jid* makes a minion remove a run."""
     run = rows.run_of(conn, fence.run, fence.minion)
     if run is not None:
         _set(conn, [run], fence_jid=jid)
 
 
 def drop(ledger: ChainLedger, fence: Fence) -> None:
-    """Give a fence up: nobody is left to be told, or something else ends the run there."""
+    """Drop a fence whose minion has no key any more or has a newer run in its place."""
     run = rows.run_of(ledger.conn, fence.run, fence.minion)
     if run is not None and run.state == MinionState.fenced:
         _forgotten(ledger, run)
 
 
 def returned(ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
-    """Take in the return of a job that ended runs on a minion.
+    """Apply the return of a job that removed runs from a minion.
 
     Args:
         ledger: of the running transaction.
-        minion: who returned.
-        ret: what came.
+        minion: the minion that returned.
+        ret: the return.
     """
     mine = [run for run in _of(ledger.conn, minion) if run.fence_jid == ret.jid]
     if not ret.success:
@@ -140,36 +144,36 @@ def returned(ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
         return
     for run in mine:
         _forgotten(ledger, run)
-    # Somebody may have cured what hindered the others, by hand.
-    again(ledger.conn, minion)
+    # A person may have removed the cause that made the other fences fail.
+    retry_now(ledger.conn, minion)
 
 
 def undelivered(ledger: ChainLedger, minion: str, jid: str, why: str) -> bool:
-    """Take in that a job ended without a return; return whether it was a fence's."""
+    """Apply that a job ended without a return; return whether it was a job of a fence."""
     mine = [run for run in _of(ledger.conn, minion) if run.fence_jid == jid]
     _fail(ledger, mine, why)
     return bool(mine)
 
 
-def again(conn: sa.Connection, minion: str) -> None:
-    """Have the failed fences of a minion tried at once: something has changed there."""
+def retry_now(conn: sa.Connection, minion: str) -> None:
+    """Make the failed fences of a minion due at once, because something has changed there."""
     rule = _OWED & (CHAIN_MINIONS.c.minion == minion) & (CHAIN_MINIONS.c.fence_tries > 0)
     conn.execute(sa.update(CHAIN_MINIONS).where(rule).values(fence_tries=0))
 
 
 def of_chain(conn: sa.Connection, chain_id: int) -> list[ChainMinion]:
-    """Return the runs of a chain that minions have to forget, the oldest first."""
+    """Return the runs of a chain that minions have to remove, the oldest first."""
     query = _FENCED.where(RUNS.c.engine == rows.ENGINE, RUNS.c.ref == str(chain_id))
     return rows.minion_runs(conn, query.order_by(RUNS.c.epoch))
 
 
 def unsent(chain_id: int, conn: sa.Connection) -> bool:
-    """Return whether no job is stored yet that makes a minion forget its run of a chain."""
+    """Return whether a fence of a chain has no job yet."""
     return any(not run.fence_jid for run in of_chain(conn, chain_id))
 
 
 def failed(conn: sa.Connection, chain_id: int = 0) -> list[ChainMinion]:
-    """Return the runs (of one chain) that their minions could not forget."""
+    """Return the runs (of one chain) that their minions could not remove."""
     query = _FENCED.where(CHAIN_MINIONS.c.fence_why != "")
     if chain_id:
         query = query.where(RUNS.c.engine == rows.ENGINE, RUNS.c.ref == str(chain_id))

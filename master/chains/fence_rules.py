@@ -1,4 +1,4 @@
-"""When a minion is told to forget a run that has ended on the master, and what waits for that.
+"""Decides when a minion gets a job that removes an ended run, and what waits for that.
 
 Pure: no I/O, no clock.
 """
@@ -11,24 +11,24 @@ from enum import StrEnum
 
 from catena.core.run_ref import RunRef
 
-#: Pause after the first failure; it doubles with each further one. Seconds.
+#: Pause after the first failure; it doubles with each further failure, up to the longest.
 FIRST_PAUSE_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
 class Fence:
-    """A run that a minion has to forget."""
+    """A run that a minion has to remove."""
 
     run: RunRef
     minion: str
-    #: Job that is under way; "": none is.
+    #: Open job that removes the run; "": there is none.
     jid: str = ""
-    #: Jobs in a row that failed, or after which the minion still had the run.
+    #: Number of such jobs in a row that failed, or after which the minion still had the run.
     tries: int = 0
-    #: Its agent takes the number of the run.
+    #: Whether the minion's agent accepts the epoch of a run as an argument.
     named: bool = True
-    #: A newer run of the chain was sent to the minion, and replaces this one there.
+    #: Whether the minion got a newer run of the chain, which replaces this one there.
     replaced: bool = False
     #: The minion has answered that it can't; False where no answer of the minion says so.
     refused: bool = False
@@ -43,15 +43,15 @@ class FenceStep(StrEnum):
 
     wait = "wait"
     send = "send"
-    #: Nothing: an agent that takes no run would forget the newer run instead.
+    #: Drop the fence: an agent that accepts no epoch would remove the newer run instead.
     drop = "drop"
 
 
 def pause(tries: int) -> float:
-    """Return how long to wait after the last of *tries* failures, seconds."""
+    """Return the pause in seconds after the last of *tries* failures."""
     if tries <= 0:
         return 0.0
-    # Bounded before the power: of a huge number of failures it would be no float.
+    # Bound the exponent: the power of a huge number of failures would overflow a float.
     doubled: int = 2 ** min(tries - 1, 16)
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * doubled)
 
@@ -59,14 +59,14 @@ def pause(tries: int) -> float:
 def steps(
     fences: Iterable[Fence], waited: Mapping[tuple[str, RunRef], float]
 ) -> list[tuple[Fence, FenceStep]]:
-    """Return what to do about each fence of one minion: at most one job is under way there.
+    """Return the next step for each fence of one minion, which has at most one job at a time.
 
     Args:
-        fences: of one minion.
-        waited: how long each fence has waited since its last failure, seconds.
+        fences: the fences of one minion.
+        waited: (minion, run) -> seconds since the fence's last failure.
     """
     ordered = sorted(fences, key=lambda fence: (fence.tries, fence.run.chain_id))
-    # What hinders one fence (a folder in the resume file's place) hinders all of that minion.
+    # The cause of one failure (a folder in place of the resume file) affects all of its fences.
     ready = all(waited.get((f.minion, f.run), 0.0) >= pause(f.tries) for f in ordered)
     free = ready and not any(fence.jid for fence in ordered)
     found = []

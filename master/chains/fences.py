@@ -1,4 +1,7 @@
-"""Stops the jobs of runs that have ended on the master, and makes minions forget the runs."""
+"""Stops the jobs of runs that have ended on the master, and makes minions remove the runs.
+
+A fence is such a run until its minion has confirmed the removal.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +25,23 @@ _Failure = tuple[str, RunRef, int]
 
 
 class Fences:
-    """Ends runs on minions with one job per minion at a time; waits longer after each failure."""
+    """Makes minions remove runs, by one job per minion at a time; waits longer after a failure."""
 
     def __init__(self, parts: ChainParts) -> None:
         self._parts = parts
-        #: First sight of each failure, by the clock that cannot be set.
+        #: Failure -> when it was first seen, seconds on the monotonic clock.
         self._since: dict[_Failure, float] = {}
 
-    async def owed(self) -> dict[str, list[Fence]]:
-        """Return what minions have to forget, by minion; drop pauses that are over."""
-        found = await self._parts.store.read(fence_rows.owed)
+    async def pending(self) -> dict[str, list[Fence]]:
+        """Return minion -> its fences; remember since when each failed one waits."""
+        found = await self._parts.store.read(fence_rows.pending)
         now = self._parts.clocks.read().mono
         failures = [_failure(fence) for some in found.values() for fence in some if fence.tries]
         self._since = {key: self._since.get(key, now) for key in failures}
         return found
 
     async def act(self, fences: list[Fence]) -> None:
-        """Do what is possible now about the fences of one minion."""
+        """Stop the jobs of one minion's fences; send a removal job if the wait is over."""
         now = self._parts.clocks.read().mono
         waited = {
             (fence.minion, fence.run): now - self._since.get(_failure(fence), now)
@@ -79,7 +82,7 @@ class Fences:
         try:
             await self._parts.jobs.submit(request, within)
         except NotFoundError:
-            # A minion without a key can neither be told to forget nor report anything.
+            # The minion has no key any more: it can't get jobs or report anything.
             await self._parts.change(partial(_drop, fence))
 
 

@@ -1,8 +1,8 @@
-"""The files that chains put before minions, and who sees which.
+"""The files that chains provide to minions, and the minions that see them.
 
-Everything lies below one private folder. A minion sees its own chunk files, and the scripts and
-wheels of its own actions, while a run of its is open; the file service asks `overlay` for them.
-Uploads are kept once each, under their hash, however many actions name them.
+All files are below one private folder. While a minion has an open run, it sees its own chunk files
+and the scripts and wheels of its own actions; the file service gets them from `overlay`. Each
+upload is stored once, under its hash.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ from catena.master.chains.actions import ActionPlan, ActionType
 from catena.master.chains.lifecycle import ChunkState
 from catena.master.chains.render import FOLDER, PlannedAction, script_path, wheel_path
 
-#: The SLS and scripts that every chain may use: served as the last root, so that the user's own
-#: roots win.
+#: SLS files and scripts that every chain may use, served as the last root: the user's roots win.
 SHIPPED = Path(__file__).parent / "sls"
 
-
-#: An upload that no chain names yet is kept this long.
+#: An upload that no chain uses is deleted at this age.
 FRESH_SECONDS = 24 * 3600
 
 _PREVIEWS = "previews"
@@ -50,26 +48,28 @@ class MissingUploadError(UsageError):
 
 @dataclass(frozen=True)
 class Upload:
-    """A file that an action needs, and where minions see it."""
+    """A file that an action needs, and its path for minions."""
 
     #: Path below the file roots.
     path: str
     sha256: str
+    #: Maximum size in bytes.
     limit: int
 
 
 class ChainFiles:
     """Chunk files, scripts, wheels and previews below *folder*.
 
-    The map of who sees what is replaced, never changed, so that the file service may read it from
-    any thread.
+    A minion's map of visible files is replaced, never changed, so that the file service may read
+    it from any thread.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = private_folder(folder)
         self._chunks = self._folder / FOLDER
-        #: Writers in two threads would replace each other's temporary file.
+        #: Prevents that writers in two threads replace each other's temporary file.
         self._writing = threading.Lock()
+        #: Minion -> path below the roots -> local path.
         self._seen: dict[str, Mapping[str, Path]] = {}
         self._previews: dict[str, dict[str, Path]] = {}
 
@@ -88,11 +88,11 @@ class ChainFiles:
             write_many_durable(folder, {name: text.encode() for name, text in texts.items()})
 
     def remove_chunk(self, name: str) -> None:
-        """Remove a chunk file; fine if it has gone."""
+        """Remove a chunk file if it exists."""
         (self._chunks / name).unlink(missing_ok=True)
 
     def expose(self, minion: str, names: Iterable[str], plans: Iterable[PlannedAction]) -> None:
-        """Let *minion* see chunk files and its actions' uploads, beside what it sees already."""
+        """Make chunk files and the uploads of *plans* visible to *minion*, in addition."""
         found = {f"{FOLDER}/{name}": self._chunks / name for name in names}
         for plan in plans:
             for upload in uploads(plan):
@@ -100,18 +100,18 @@ class ChainFiles:
         self._seen[minion] = {**self._seen.get(minion, {}), **found}
 
     async def load(self, store: Any) -> None:
-        """Find out from the store and the folder who sees what; for a start of the master."""
+        """Read which minion sees which files, from the store and the folder; once at the start."""
         self._seen = await store.read(self._from_store)
         self._previews = {}
         for path in sorted(self._folder.glob(f"{_PREVIEWS}/*/*.sls")):
             self._previews.setdefault(path.parent.name, {})[f"{FOLDER}/{path.name}"] = path
 
     def hide(self, minions: Iterable[str], conn: sa.Connection) -> dict[str, Mapping[str, Path]]:
-        """Return anew what *minions* see, read in a transaction; pass it to `replace`."""
+        """Return what *minions* see now, read in a transaction; pass the result to `replace`."""
         return {minion: self._from_store(conn, minion).get(minion, {}) for minion in minions}
 
     def replace(self, seen: Mapping[str, Mapping[str, Path]]) -> None:
-        """Take what `hide` returned."""
+        """Replace the visible files of minions by those that `hide` returned."""
         for minion, found in seen.items():
             if found:
                 self._seen[minion] = found
@@ -134,21 +134,21 @@ class ChainFiles:
     # -- uploads -------------------------------------------------------------------------------
 
     def keep(self, upload: Upload, source: Path | None) -> None:
-        """Keep an uploaded file under its hash, durably; nothing to do if it is kept already.
+        """Store an uploaded file durably under its hash, unless it is stored already.
 
         Args:
-            upload: what an action names.
-            source: where the client's upload lies; None if there is none.
+            upload: the file that an action needs.
+            source: path of the client's upload; None if there is none.
 
         Raises:
-            MissingUploadError: it was not uploaded, or is not what its hash says.
-            LimitError: it is too large.
+            MissingUploadError: the file was not uploaded, or does not have this hash.
+            LimitError: the file is too large.
         """
         target = self._upload(upload)
         if target.exists():
             if target.stat().st_size > upload.limit:
                 raise LimitError(f"the upload is larger than {upload.limit} bytes")
-            # Named again means wanted again: a sweep that began before must not take it.
+            # Make the file new again, so that a cleanup that has already begun keeps it.
             os.utime(target)
             # A killed master may have renamed the file without syncing its folder.
             sync_folder(target.parent)
@@ -163,7 +163,7 @@ class ChainFiles:
             write_durable(target, data)
 
     def drop_uploads(self, used: Container[str], before: float) -> None:
-        """Remove uploads that no chain uses and that are older than *before* (epoch seconds)."""
+        """Remove uploads not in *used* that are older than *before* (seconds since the epoch)."""
         for path in self._folder.glob(f"{_UPLOADS}/*"):
             if path.name not in used and path.stat().st_mtime < before:
                 path.unlink(missing_ok=True)
@@ -172,7 +172,7 @@ class ChainFiles:
         return self._folder / _UPLOADS / upload.sha256
 
     def drop_chain(self, chain_id: int) -> None:
-        """Remove what is left of a deleted chain's chunk files and previews."""
+        """Remove the remaining chunk files and previews of a deleted chain."""
         for path in self._folder.glob(f"{FOLDER}/actionchain_{chain_id}_*.sls"):
             path.unlink(missing_ok=True)
         for path in self._folder.glob(f"{_PREVIEWS}/*/preview_{chain_id}.sls"):
@@ -183,7 +183,7 @@ class ChainFiles:
     def write_preview(
         self, minion: str, chain_id: int, text: str, plans: Iterable[PlannedAction]
     ) -> str:
-        """Let *minion* see a preview of a chain; return its SLS name."""
+        """Write a preview of a chain, visible to *minion* only; return its SLS name."""
         name = f"preview_{chain_id}"
         with self._writing:
             folder = private_folder(private_folder(self._folder / _PREVIEWS) / minion)
@@ -197,7 +197,7 @@ class ChainFiles:
         return f"{FOLDER}.{name}"
 
     def sweep_previews(self, before: float) -> None:
-        """Remove previews that were written before *before* (epoch seconds)."""
+        """Remove previews that were written before *before* (seconds since the epoch)."""
         for path in self._folder.glob(f"{_PREVIEWS}/*/*.sls"):
             if path.stat().st_mtime < before:
                 path.unlink(missing_ok=True)

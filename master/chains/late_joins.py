@@ -1,7 +1,7 @@
-"""Hosts that join a chain after its start: those that had to be looked at before.
+"""Lets hosts join a run of a chain after their first SSH visit.
 
-The chunks of a host bear its machine id, which is learnt on the first visit. The others do not
-wait for it; it joins with a job of its own, in the same run of the chain.
+The names of a host's chunks contain its machine id, which the first visit reads. The other minions
+start without waiting for that; the host joins the same run later, with its own job.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"
 
 
 async def join(parts: ChainParts) -> None:
-    """Start chains on hosts that are known by now; give up those that can't be used.
+    """Start chains on hosts that have been visited by now; give up hosts that can't be used.
 
     Raises:
-        StoreUnavailableError: nothing was done; ask again.
+        StoreUnavailableError: nothing was done; call it again.
     """
     for chain_id, minions in (await parts.store.read(_awaiting)).items():
         await _join(parts, chain_id, minions)
 
 
 def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:
-    """Return the minions that join a chain once they were looked at, by chain."""
+    """Return chain id -> hosts that join the chain after their first visit."""
     found: defaultdict[int, list[str]] = defaultdict(list)
     for row in rows.pending(conn):
         found[row.chain_id].append(row.minion)
@@ -56,7 +56,7 @@ async def _join(parts: ChainParts, chain_id: int, minions: list[str]) -> None:
 
 
 async def _given_up(parts: ChainParts, found: Draft, rendering: RenderedDraft) -> dict[str, str]:
-    """Return hosts that can't be used, or were not reached in time, and why."""
+    """Return host -> reason, for hosts that can't be used or were not reached in time."""
     known = await parts.store.read(lambda conn: parts.ssh.known(conn, rendering.awaited))
     late = parts.rules.due.late_seconds
     row = found.row
@@ -67,7 +67,7 @@ async def _given_up(parts: ChainParts, found: Draft, rendering: RenderedDraft) -
         if host.unfit:
             given_up[name] = host.unfit
         elif over:
-            why = host.detail or "it was not looked at"
+            why = host.detail or "it was not visited"
             given_up[name] = _NEVER.format(hours=late / 3600, why=why)
     return given_up
 

@@ -1,7 +1,7 @@
-"""The moves of chains, their executions, runs on minions and chunks, with their events.
+"""Moves the life cycles of chains, executions, runs on minions and chunks, with their events.
 
-`executions.ledger` stores each move. Here stand the columns and events that belong to it, and what
-follows from it: a run ends with its last execution, a chain with its last run on a minion.
+`executions.ledger` stores each move. This module adds the columns and events of the move and its
+consequences: a run on a minion ends with its last execution, a chain with its last such run.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ CHAIN_CYCLE = LifeCycle("run", RUNS, CHAIN, STATUSES)
 MINION_CYCLE = LifeCycle("chain_minion", CHAIN_MINIONS, MINION)
 CHUNK_CYCLE = LifeCycle("chain_chunk", CHUNKS, CHUNK)
 
+#: Maximum length of a stored comment or reason, characters.
 COMMENT_LIMIT = TEXT_LIMIT
+#: Maximum length of the repr() of stored changes, characters.
 CHANGES_LIMIT = 1024 * 1024
 
 
 def _not_now(row: ChainRecord, source: ChainState, event: ChainEvent) -> str:
-    """Return why a chain can't take *event*, and what a person can do with it as it stands."""
+    """Return why a chain can't take *event* now, and which events a person can cause."""
     open_to_people = [
         other.value
         for (state, other), rule in CHAIN.rows.items()
@@ -65,16 +67,16 @@ def _not_now(row: ChainRecord, source: ChainState, event: ChainEvent) -> str:
 
 
 class Place(NamedTuple):
-    """What rendering says of an action."""
+    """The chunk and boundary of an action, from rendering."""
 
     chunk: int
-    #: What proves it after its success.
+    #: Boundary that must be proven after the action's success.
     waits_for: str
     delay_seconds: float
 
 
 class Placed(NamedTuple):
-    """An execution and its place."""
+    """An execution with its chunk and boundary."""
 
     id: int
     action_id: int
@@ -83,16 +85,16 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What of a run goes to one minion."""
+    """The executions and chunks of a run that one minion gets."""
 
     minion: str
     placed: Sequence[Placed]
-    #: Numbers of its chunks.
+    #: Numbers of the chunks.
     chunks: Sequence[int]
 
 
 class ChainLedger(Ledger):
-    """The moves of one transaction, as chains make them."""
+    """The ledger of chains for one transaction."""
 
     # -- chains --------------------------------------------------------------------------------
 
@@ -105,11 +107,18 @@ class ChainLedger(Ledger):
         actor: Actor | None = None,
         **values: Any,
     ) -> ChainState:
-        """Move a chain's newest run.
+        """Apply an event to a chain's newest run; return its new state.
+
+        Args:
+            row: the chain.
+            event: the event.
+            reason: why, for people.
+            actor: who causes the event; None: the actor of this ledger.
+            values: further columns of the run to set.
 
         Raises:
-            InvalidStateError: the life cycle has no such row.
-            ConflictError: it is no longer in the state that *row* says.
+            InvalidStateError: the chain's state does not allow the event.
+            ConflictError: the chain is no longer in the state of *row*.
         """
         source = ChainState(row.state)
         if not CHAIN.allows(source, event):
@@ -122,7 +131,7 @@ class ChainLedger(Ledger):
             values["started"] = self.now.wall
             ledger_rows.mark_dispatched(self.conn, row.id)
         target = self.move(CHAIN_CYCLE, row.subject, event, reason, actor=actor, values=values)
-        self._tell_chain(row, event, target, row.epoch, reason)
+        self._publish_chain(row, event, target, row.epoch, reason)
         return target
 
     def open_run(
@@ -132,17 +141,17 @@ class ChainLedger(Ledger):
         epoch: int,
         times: Mapping[str, Any] | None = None,
     ) -> ChainRecord:
-        """Begin the next run of a chain; return the chain with it.
+        """Begin the next run of a chain; return the chain with the new run.
 
         Args:
             row: the chain with its last run, or a draft.
-            event: leads from its state to that of the new run.
+            event: leads from the state of *row* to that of the new run.
             epoch: of the new run.
-            times: the columns that say when it is due.
+            times: columns of the due time and its clocks.
 
         Raises:
-            InvalidStateError: the life cycle has no such row.
-            ConflictError: somebody else began one.
+            InvalidStateError: the chain's state does not allow the event.
+            ConflictError: another transaction began a run in the meantime.
         """
         source = ChainState(row.state)
         if not CHAIN.allows(source, event):
@@ -150,14 +159,14 @@ class ChainLedger(Ledger):
         state = CHAIN.next(source, event, self.actor)
         run = self._insert_run(row, state, epoch, "", times or {})
         self.open(CHAIN_CYCLE, Movable(run, run, row.state), event)
-        self._tell_chain(row, event, state, epoch, "")
+        self._publish_chain(row, event, state, epoch, "")
         return rows.chain(self.conn, row.id)
 
     def keep_failed(self, row: ChainRecord, epoch: int, event: str) -> ChainRecord:
-        """Begin a run that fails as the last one did: a person vouched for some of its actions."""
+        """Begin a run that is failed like the last one, for actions that a person marked done."""
         run = self._insert_run(row, ChainState.failed, epoch, row.reason, {})
         self.note("run", Movable(run, run, row.state), event)
-        self._tell_note(row, event, "")
+        self._publish_note(row, event, "")
         return rows.chain(self.conn, row.id)
 
     def _insert_run(
@@ -178,7 +187,7 @@ class ChainLedger(Ledger):
             "reason": reason,
             "epoch": epoch,
             "created": self.now.wall,
-            # What was agreed to once runs again from the failed action.
+            # The approval of the first run also covers its retries.
             "approval": row.approval,
             "ended": self.now.wall if state in ENDED_CHAINS else None,
             **times,
@@ -188,7 +197,7 @@ class ChainLedger(Ledger):
             raise ConflictError
         return run
 
-    def _tell_chain(
+    def _publish_chain(
         self, row: ChainRecord, event: ChainEvent, target: ChainState, epoch: int, reason: str
     ) -> None:
         data = {
@@ -203,31 +212,31 @@ class ChainLedger(Ledger):
         self.events.append((events.chain(row.id, target.value), data))
 
     def note_chain(self, row: ChainRecord, event: str, reason: str = "", minion: str = "") -> None:
-        """Put something that is no transition into the history and on the bus (an edit).
+        """Record in history and events something that is no transition, such as an edit.
 
         Args:
             row: the chain.
             event: what happened.
             reason: for people.
-            minion: where; "": the chain as a whole.
+            minion: where it happened; "": on no single minion.
         """
         if row.run is None:
             self.note("chain", Movable(row.id, None, row.state), event, reason)
         else:
             self.note("run", row.subject, event, reason)
-        self._tell_note(row, event, reason, minion)
+        self._publish_note(row, event, reason, minion)
 
-    def _tell_note(self, row: ChainRecord, event: str, reason: str, minion: str = "") -> None:
+    def _publish_note(self, row: ChainRecord, event: str, reason: str, minion: str = "") -> None:
         data = {"chain": row.id, "label": row.label, "event": event, "reason": reason}
         if minion:
             data["minion"] = minion
         self.events.append((events.chain(row.id, event), {**data, "by": self.who}))
 
     def settle(self, chain_id: int, minions: Iterable[str]) -> None:
-        """End the runs on *minions* that have ended, and with the last of all the chain.
+        """End the runs on *minions* without open executions, and the chain if none is left.
 
-        Asked after every end of an execution, so it looks at one minion and one index entry, not
-        at the whole chain, until there is nothing open.
+        It is called after every end of an execution. It therefore reads one minion and one index
+        entry, and reads the whole chain only when nothing is open.
         """
         for minion in minions:
             run = rows.newest_run(self.conn, chain_id, minion)
@@ -253,18 +262,18 @@ class ChainLedger(Ledger):
         *,
         actor: Actor | None = None,
     ) -> ChainMinion:
-        """Move a run on a minion; return it as it is now."""
+        """Apply an event to a run on a minion; return the run in its new state."""
         state = self.move(MINION_CYCLE, run.subject, event, actor=actor, values=values)
         return run._replace(state=state.value)
 
     def fence(self, run: ChainMinion) -> ChainMinion:
-        """Have the scheduler stop a run on its minion, which may believe that it continues."""
+        """Make the scheduler remove a run from its minion, where it may still continue."""
         if run.state in (MinionState.fenced, MinionState.pending):
             return run
         return self.move_minion(run, MinionEvent.fence)
 
     def _end_minion(self, run: ChainMinion) -> None:
-        """End a run on a minion, and its chunks; progress may have told all before the return."""
+        """End a run on a minion with its chunks, whose returns may not have arrived yet."""
         found = rows.executions(self.conn, run.run, run.minion)
         if run.state != MinionState.fenced:
             lost = run.open and any(row.state == ExecutionState.LOST.value for row in found)
@@ -286,7 +295,7 @@ class ChainLedger(Ledger):
         changes: Sequence[Change],
         boot: str = "",
     ) -> ChainMinion:
-        """Make the changes that a minion's report means; return how far the minion is then."""
+        """Apply the changes that a minion's report causes; return the run in its new state."""
         self.apply(found, changes, boot)
         if not changes or not run.open:
             return run
@@ -301,23 +310,23 @@ class ChainLedger(Ledger):
     def apply(
         self, found: Sequence[ChainExecution], changes: Iterable[Change], boot: str = ""
     ) -> None:
-        """Make decided changes.
+        """Apply decided changes.
 
         Args:
-            found: the executions that the decision saw.
-            changes: what it decided.
-            boot: boot of the minion under which a reported success happened.
+            found: the executions on which the decision is based.
+            changes: the decided changes.
+            boot: boot id of the minion when a reported success happened.
         """
         by_action = {row.action_id: row for row in found}
         for change in changes:
             self.move_execution(by_action[change.action_id], change, boot)
 
     def move_execution(self, row: ChainExecution, change: Change, boot: str = "") -> None:
-        """Make one decided change.
+        """Apply one decided change.
 
         Raises:
-            InvalidStateError: the life cycle has no such row.
-            ConflictError: it is no longer in the state that *row* says.
+            InvalidStateError: the execution's state does not allow the event.
+            ConflictError: the execution is no longer in the state of *row*.
         """
         source, event = ExecutionState(row.state), change.event
         if change.picked_up and source is ExecutionState.RUNNING:
@@ -329,7 +338,7 @@ class ChainLedger(Ledger):
         target = self.move(EXECUTION_CYCLE, row.subject, event, change.reason, values=values)
         if change.picked_up:
             ledger_rows.pick_up(self.conn, row.id, self.now, boot)
-        self._tell_execution(row, event.value, target, values)
+        self._publish_execution(row, event.value, target, values)
 
     def _values_of(self, row: ChainExecution, change: Change) -> dict[str, Any]:
         values: dict[str, Any] = {"reason": change.reason[:COMMENT_LIMIT]}
@@ -350,14 +359,14 @@ class ChainLedger(Ledger):
         return values
 
     def fill(self, row: ChainExecution, outcome: Outcome) -> None:
-        """Add to an execution that has ended what its return says beyond its progress."""
+        """Add details of the return to an execution that progress has already ended."""
         values = details(outcome)
         values.pop("ended", None)
         if row.started is not None:
             values.pop("started", None)
         ledger_rows.fill(self.conn, row.id, values)
 
-    def _tell_execution(
+    def _publish_execution(
         self, row: ChainExecution, event: str, target: ExecutionState, values: dict[str, Any]
     ) -> None:
         data = {
@@ -377,7 +386,7 @@ class ChainLedger(Ledger):
     # -- chunks --------------------------------------------------------------------------------
 
     def move_chunk(self, row: Chunk, event: ChunkEvent, actor: Actor | None = None) -> None:
-        """Move one chunk file of one minion."""
+        """Apply an event to one chunk file of one minion."""
         target = self.move(CHUNK_CYCLE, row.subject, event, actor=actor)
         data = {
             "chain": row.chain_id,
@@ -394,17 +403,15 @@ class ChainLedger(Ledger):
     def ship(
         self, chain: ChainRecord, shipments: Sequence[Shipment], chunks: Sequence[int]
     ) -> None:
-        """Dispatch executions and chunks of minions, with one event for each minion.
-
-        A chain of many minions dispatches thousands at once; they are moved in bulk.
+        """Dispatch executions and chunks in bulk, with one event for each minion.
 
         Args:
-            chain: with the run that is dispatched.
-            shipments: what goes to whom.
-            chunks: ids of all their chunks.
+            chain: the chain with the run that is dispatched.
+            shipments: the executions and chunks of each minion.
+            chunks: ids of all these chunks.
 
         Raises:
-            ConflictError: one of the executions is no longer in the state in which it was read.
+            ConflictError: the state of an execution has changed since it was read.
         """
         placed = [each for shipped in shipments for each in shipped.placed]
         places = [(each.id, *each.place) for each in placed]
@@ -413,9 +420,9 @@ class ChainLedger(Ledger):
         self.move_all(EXECUTION_CYCLE, [each.id for each in placed], waits, event)
         self.move_all(CHUNK_CYCLE, chunks, ChunkState.rendered, ChunkEvent.ship)
         for shipped in shipments:
-            self._tell_shipment(chain, shipped)
+            self._publish_shipment(chain, shipped)
 
-    def _tell_shipment(self, chain: ChainRecord, shipped: Shipment) -> None:
+    def _publish_shipment(self, chain: ChainRecord, shipped: Shipment) -> None:
         event = ExecutionEvent.dispatch
         state = EXECUTION.next(ExecutionState.PENDING_SCHEDULE, event, Actor.system)
         data = {
@@ -432,8 +439,8 @@ class ChainLedger(Ledger):
 
     # -- late reports --------------------------------------------------------------------------
 
-    def late(self, run: ChainMinion, jid: str) -> None:
-        """Keep that a minion reported on a run that is over; nothing else changes."""
+    def note_late(self, run: ChainMinion, jid: str) -> None:
+        """Record that a minion reported on a run that is over; nothing else changes."""
         reason = f"job {jid} reported on a run that is over"
         self.note("chain_minion", Movable(run.id, run.run, ""), "late", reason)
         data = {"chain": run.chain_id, "minion": run.minion, "jid": jid, "epoch": run.epoch}
@@ -441,7 +448,7 @@ class ChainLedger(Ledger):
 
 
 def _waits(found: Sequence[ChainExecution], moved: Mapping[int, Change]) -> bool:
-    """Return whether after *moved* an action waits for the proof of a boundary."""
+    """Return whether an action waits for the proof of a boundary after the changes *moved*."""
     for row in found:
         change = moved.get(row.action_id)
         if change is not None and change.picked_up:
@@ -453,7 +460,7 @@ def _waits(found: Sequence[ChainExecution], moved: Mapping[int, Change]) -> bool
 
 
 def details(outcome: Outcome) -> dict[str, Any]:
-    """Return the columns that a minion's word on an action fills."""
+    """Return the columns of an execution that an outcome sets."""
     values: dict[str, Any] = {"comment": outcome.comment[:COMMENT_LIMIT]}
     if outcome.changes is not None:
         values["changes"] = _bounded(encode(outcome.changes))
@@ -464,7 +471,7 @@ def details(outcome: Outcome) -> dict[str, Any]:
 
 
 def _bounded(changes: Any) -> Any:
-    """Return *changes*, or a note in their place: the job's own return keeps them whole."""
+    """Return *changes*, or a note instead if they are too large; the job's return has them all."""
     size = len(repr(changes))
     if size <= CHANGES_LIMIT:
         return changes

@@ -1,4 +1,4 @@
-"""Statements by which the ledger of chains stores what is no state; all in its transaction."""
+"""Statements with which the ledger of chains stores columns other than states."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PICK_UP = ManyRows(
 
 
 def insert_places(conn: sa.Connection, places: Sequence[tuple[int, int, str, float]]) -> None:
-    """Store the places of executions: id, chunk, boundary, delay in seconds."""
+    """Store execution id, chunk, boundary and delay (seconds) of executions."""
     _PLACES.run(conn, places)
 
 
@@ -42,14 +42,14 @@ def pick_up(conn: sa.Connection, execution: int, now: ClockReading, boot: str) -
 
 
 def replace_run(conn: sa.Connection, chain: ChainRecord, run: int) -> bool:
-    """Make *run* the newest of a chain; return whether it still had the run that was read."""
+    """Make *run* the newest run of a chain; return False if that has changed since it was read."""
     rule = CHAINS.c.run.is_(None) if chain.run is None else CHAINS.c.run == chain.run
     update = sa.update(CHAINS).where(CHAINS.c.id == chain.id, rule).values(run=run)
     return conn.execute(update).rowcount == 1
 
 
 def mark_dispatched(conn: sa.Connection, chain_id: int) -> None:
-    """Store that a chain was dispatched once."""
+    """Store that a chain was dispatched at least once."""
     conn.execute(sa.update(CHAINS).where(CHAINS.c.id == chain_id).values({"dispatched": True}))
 
 

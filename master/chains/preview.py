@@ -1,4 +1,4 @@
-"""What a chain would do: every action in test mode, nothing rebooted, as an ordinary job."""
+"""Writes the SLS of a preview, which runs the actions of a chain in test mode without reboots."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from catena.master.chains import chunk_yaml
 from catena.master.chains.actions import ActionType, title
 from catena.master.chains.render import PlannedAction, call_of, module_run
 
-#: Longest title in the name of a row, characters; the position tells rows apart.
+#: Maximum length of the title in a state's id, characters; the position makes ids unique.
 _TITLE_CHARACTERS = 120
 
 
 def preview(plans: Sequence[PlannedAction], positions: Mapping[int, int]) -> str:
     """Return the text of an SLS that shows what *plans* would change on one minion.
 
-    Actions that apply SLS do so with test=True; the others (a reboot, a call) are only named,
-    because no function can be asked what it would do. A call of a function that the minion does
-    not have fails. No state requires another, so that one failure does not hide the rest.
+    Actions that apply SLS run with test=True. The others (a reboot, a call) are only named,
+    because functions have no test mode. A call of a function that the minion does not have fails.
+    No state requires another one, so one failure does not hide the others.
 
     Args:
         plans: the actions of the minion, in order.

@@ -113,15 +113,15 @@ def render(plan: ChainPlan) -> RenderedChain:
     The same plan gives the same bytes, so that rendering again after a crash is harmless.
 
     Raises:
-        UnrenderableError: no actions.
-        BadNameError: the machine id is none.
-        UnwritableError: a value that has no form in YAML.
+        UnrenderableError: the plan has no actions, or upgrades an agent that does not exist.
+        BadNameError: the machine id is invalid.
+        UnwritableError: a value can't be written as YAML.
     """
     if not plan.actions:
-        raise UnrenderableError("there is nothing to render")
+        raise UnrenderableError("there is nothing to render: the minion has no actions")
     machine_id(plan.machine_id)
     if plan.agentless and any(a.plan.type is ActionType.upgrade_agent for a in plan.actions):
-        raise UnrenderableError("a host that SSH reaches has no agent that could be upgraded")
+        raise UnrenderableError("can't upgrade the agent: a host reached over SSH has none")
     writer = _Writer(plan)
     for index, action in enumerate(plan.actions):
         following = plan.actions[index + 1] if index + 1 < len(plan.actions) else None

@@ -1,7 +1,7 @@
-"""Where chunks are rendered: those of a few actions in a thread, others in worker processes.
+"""Renders chunks: small chains in a thread, large ones in worker processes.
 
-While a worker process starts, a thread renders about 10,000 actions. What worker processes render
-holds up neither the event loop nor the other threads of the master.
+A thread renders about 10 000 actions in the time that a worker process needs to start. Worker
+processes block neither the event loop nor the other threads of the master.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from catena.master.workers.pool import WorkerDiedError
 
 LOG = logging.getLogger(__name__)
 
-#: The task of worker processes, and the queue in which batches wait for one.
+#: Name of the worker processes' task, and of the queue in which batches wait.
 TASK = "chunks"
 #: Chains of at most this many actions, over all minions, are rendered in a thread.
 FEW_ACTIONS = 10_000
-#: How often a batch is given to a worker process before the chain waits for its next try.
+#: Number of worker processes that may die over a batch before the chain's start fails.
 ATTEMPTS = 3
-#: Batches of one chain that are rendered or written at a time.
+#: Maximum number of batches of one chain that are rendered or written at the same time.
 TOGETHER = 4
 
 
 class ChunksNotRenderedError(TryLaterError):
-    """Worker processes died or hung over a batch of chunks."""
+    """Worker processes died or hung while they rendered a batch."""
 
 
 class TaskWorkers(Protocol):
@@ -44,32 +44,32 @@ class ChunkRenderer:
     """Renders batches of chunks.
 
     Args:
-        workers: None: everything is rendered in threads.
+        workers: the worker processes; None: everything is rendered in a thread.
     """
 
     def __init__(self, workers: TaskWorkers | None = None) -> None:
         self._workers = workers
-        #: Two threads would take the interpreter's lock from each other.
+        #: Allows one rendering thread at a time; two would compete for the interpreter's lock.
         self._thread = asyncio.Lock()
 
     def for_chain(self, plans: Batch) -> list[tuple[Batch, bool]]:
-        """Return the batches of a chain, and of each whether a worker process renders it."""
+        """Return the batches of a chain, each with whether a worker process renders it."""
         many = sum(len(plan.actions) for plan in plans.values()) > FEW_ACTIONS
         apart = many and self._workers is not None
-        # A larger batch is the chain of one minion, and may not fit into a worker's answer.
+        # A larger batch is the chain of one minion and may exceed the size of a worker's answer.
         return [(batch, apart and size <= BATCH_BYTES) for batch, size in batches.batches(plans)]
 
     async def render(self, batch: Batch, *, apart: bool) -> RenderedBatch:
         """Render a batch.
 
         Args:
-            batch: of `for_chain`.
-            apart: in a worker process.
+            batch: a batch of `for_chain`.
+            apart: whether a worker process renders it.
 
         Raises:
-            ChunksNotRenderedError: worker processes died or hung over it.
+            ChunksNotRenderedError: worker processes died or hung while they rendered it.
             TryLaterError: too many batches wait already.
-            TaskFailedError: it needs more memory than a worker process may have.
+            TaskFailedError: the batch needs more memory than a worker process may have.
         """
         failpoints.hit("master.chain.batch")
         if self._workers is None or not apart:
@@ -80,9 +80,17 @@ class ChunkRenderer:
             try:
                 return batches.unpack_rendered(await self._call(params))
             except WorkerDiedError as error:
-                LOG.warning("chunks of chain %s, try %d: %s", params["chain"], attempt, error)
+                LOG.warning(
+                    "rendering chunks of chain %s failed, attempt %d of %d: %s",
+                    params["chain"],
+                    attempt,
+                    ATTEMPTS,
+                    error,
+                )
                 last = error
-        raise ChunksNotRenderedError(f"{len(batch)} minions' chunks: {last}") from last
+        raise ChunksNotRenderedError(
+            f"the chunks of {len(batch)} minions could not be rendered: {last}"
+        ) from last
 
     async def _call(self, params: dict[str, Any]) -> Mapping[str, Any]:
         assert self._workers is not None

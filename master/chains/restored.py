@@ -1,4 +1,4 @@
-"""Ends what a restored store can't continue: chains that may have run after the backup."""
+"""Ends chains that may have run between a backup and its restore."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from catena.master.store import restored
 
 
 async def settle(parts: ChainParts) -> None:
-    """End chains whose time came between a backup and its restore, and hosts not yet dispatched.
+    """Fail chains that were due between backup and restore, and runs of hosts not joined yet.
 
-    Runs that minions have begun are left to the Hellos of those minions. Calling it again changes
+    Runs that minions have begun are decided by the Hellos of those minions. A second call changes
     nothing.
     """
     at = await parts.store.read(restored.moment)

@@ -1,4 +1,4 @@
-"""Queries of a minion's reports on chains; each runs in the transaction of its caller."""
+"""Queries used when minions report on chains; each runs in its caller's transaction."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def function_of(conn: sa.Connection, jid: str) -> str | None:
 
 
 def boot_of(conn: sa.Connection, minion: str) -> str:
-    """Return the boot of a minion's last Hello, which came before all that it says after it."""
+    """Return the boot id of a minion's last Hello; "" if it is unknown."""
     query = sa.select(MINIONS.c.boot_id).where(MINIONS.c.id == minion)
     return str(conn.execute(query).scalar() or "")

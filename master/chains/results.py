@@ -1,4 +1,4 @@
-"""Takes in what minions say about chains, inside the transaction that stores their word."""
+"""Applies what minions report about chains, in the transaction that stores the report."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.process.clocks import HostClocks
 from catena.master.store.database import after_commit
 
-#: Above every id that a store counts up to.
+#: Upper bound (exclusive) of ids that minions report: the store's integers have 64 bits.
 ID_LIMIT = 2**63
 
 
 class ChainResults:
     """The observer of jobs that makes chains advance (`executions.engine.JobObserver`).
 
-    A minion can move only executions of its own runs, whatever its return claims, and only those
-    of the newest run: the word of an older one is kept as late.
+    A minion can change only executions of its own runs, and only those of the newest run. A report
+    about an older run is recorded as late and changes nothing else.
 
     Args:
-        clocks: of this host.
-        wake: called in the loop once a transaction is durable that may have left work for the
-            scheduler.
-        watchers: get what the jobs of chains print.
+        clocks: the clocks of this host.
+        wake: wakes the scheduler; called in the event loop after a transaction is durable that may
+            have created work for it.
+        watchers: receive the output of chain jobs.
     """
 
     def __init__(
@@ -66,32 +66,32 @@ class ChainResults:
     # -- returns -------------------------------------------------------------------------------
 
     def on_return(self, conn: sa.Connection, minion: str, ret: JobReturn) -> Sequence[EventItem]:
-        """A job returned: move the executions that it speaks of."""
+        """Apply a job's return to the executions that it is about; return the events to store."""
         if ret.fun not in (START, RESUME, CLEAN):
             return ()
         ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         if ret.fun == CLEAN:
-            self._cleaned(ledger, minion, ret)
+            self._apply_clean(ledger, minion, ret)
             return ledger.events
         found = returned.read(ret)
         started = rows.run_by_jid(conn, ret.jid, minion)
         if started is not None and started.chain_id not in found and not ret.success:
-            self._failed_whole(ledger, started, ret)
+            self._fail_started(ledger, started, ret)
         if not found and started is None and ret.fun == RESUME:
-            self._not_resumed(ledger, minion, ret)
+            self._apply_empty_resume(ledger, minion, ret)
         for chain_id, result in found.items():
             run = rows.newest_run(conn, chain_id, minion)
             if run is not None:
-                self._take(ledger, run, result, ret)
-        # Most agents that start are in no chain: their resume says nothing.
+                self._apply_result(ledger, run, result, ret)
+        # Most minions are in no chain when their agent starts; their resume reports nothing.
         if found or started is not None or ledger.events:
-            # A chunk that ran may have kept a fence from its minion.
-            fence_rows.again(conn, minion)
+            # The end of a running chunk may have removed what made the minion's fences fail.
+            fence_rows.retry_now(conn, minion)
             after_commit(conn, self._wake)
         return ledger.events
 
-    def _cleaned(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
-        """A minion was told to forget a run, by the master or by a person."""
+    def _apply_clean(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
+        """Apply the return of a `clean` job, which makes a minion remove runs."""
         fence_rows.returned(ledger, minion, ret)
         for ref in returned.given_up(ret):
             run = rows.run_of(ledger.conn, ref, minion)
@@ -102,10 +102,11 @@ class ChainResults:
                 ledger.settle(run.chain_id, (minion,))
         after_commit(ledger.conn, self._wake)
 
-    def _not_resumed(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
-        """A resume ran nothing: it failed, its run waits on, or the minion knows of no such run.
+    def _apply_empty_resume(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
+        """Apply the return of a resume that ran nothing.
 
-        What the minion does not know is given up after a while (`silence`).
+        Either the resume failed, or its run has to wait longer, or the minion does not know the
+        run. A run that the minion does not know is given up later (`silence`).
         """
         if not ret.success:
             self._failed_resume(ledger, minion, ret)
@@ -115,11 +116,11 @@ class ChainResults:
             return
         runs = rows.open_runs(ledger.conn, minion)
         if not runs:
-            # Of most agents that start: nothing else of the job needs to be known.
+            # The usual case at an agent's start; skip the queries below.
             return
         ref = run_job_rows.run_of_return(ledger.conn, ret, minion) or returned.named(ret)
         if ref is None and (ret.value or run_job_rows.names_something(ledger.conn, ret.jid)):
-            # It is about one run, and does not say clearly which: no other is disowned by it.
+            # The return is about one run but does not identify it, so it disowns no run.
             return
         jobs = run_job_rows.open_jobs(ledger.conn, minion)
         for run in runs:
@@ -127,17 +128,17 @@ class ChainResults:
             if ref not in (None, mine) or run_job_rows.is_worked_on(mine, jobs):
                 continue
             facts = [rows.fact(row) for row in rows.executions(ledger.conn, run.run, minion)]
-            # One that waits for its last reboot needs no resume.
+            # A run of which only the last reboot must still be proven needs no resume.
             if _is_current(run, ret.jid) and any(f.is_open and not f.picked_up for f in facts):
                 result_rows.set_run(ledger.conn, run, disowned=f"{minion}: {disowned}")
 
-    def _take(
+    def _apply_result(
         self, ledger: ChainLedger, run: ChainMinion, result: ChainResult, ret: JobReturn
     ) -> None:
         if not _is_current(run, ret.jid, ret.epochs.get(str(run.chain_id))):
-            ledger.late(run, ret.jid)
+            ledger.note_late(run, ret.jid)
             return
-        _own(ledger.conn, run)
+        _clear_disowned(ledger.conn, run)
         found = rows.executions(ledger.conn, run.run, run.minion)
         known = frozenset(row.action_id for row in found)
         now = result_rows.boot_of(ledger.conn, run.minion) or run.boot_id
@@ -153,24 +154,26 @@ class ChainResults:
         self._end_chunks(ledger, run, report.chunks)
         ledger.settle(run.chain_id, (run.minion,))
 
-    def _failed_whole(self, ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
-        """The chain's job came to an error: no pillar, a chunk that does not render, no module."""
+    def _fail_started(self, ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
+        """Fail a run whose start job returned an error instead of results.
+
+        Examples are a missing pillar, a chunk that can't be rendered, or a missing module.
+        """
         if not _is_current(run, ret.jid) or not run.open:
-            self._failed_late(ledger, run, ret)
+            self._fail_ended(ledger, run, ret)
             return
         found = rows.executions(ledger.conn, run.run, run.minion)
         facts = [rows.fact(row) for row in found]
-        # There it may stand in the midst of a chunk, and would go on when it is asked again.
+        # The run may have stopped inside a chunk on the minion; a later resume would continue it.
         ledger.fence(run)
         ledger.apply(found, decide.fail_open(facts, returned.error_text(ret)))
         ledger.settle(run.chain_id, (run.minion,))
 
     def _failed_resume(self, ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
-        """A resume failed before it ran anything: its run has failed there.
+        """Fail the run of a resume that failed before it ran anything.
 
-        Where a job without arguments does not say which run that is (a damaged resume file), it is
-        the one that has begun and on which nobody else works. If there are several, silence ends
-        them.
+        If the job names no run (a damaged resume file), its run is the only one that has begun and
+        on which no other job works. If there are several such runs, `silence` gives them up.
         """
         conn = ledger.conn
         ref = run_job_rows.run_of_return(conn, ret, minion)
@@ -178,16 +181,16 @@ class ChainResults:
             run = rows.run_of(conn, ref, minion)
             failed = [run] if run is not None else []
         elif run_job_rows.names_something(conn, ret.jid):
-            # Of a person, with arguments that make no sense.
+            # A person called it with invalid arguments.
             return
         else:
             jobs = run_job_rows.open_jobs(conn, minion)
-            failed = [run for run in rows.open_runs(conn, minion) if _waits_idle(conn, run, jobs)]
+            failed = [run for run in rows.open_runs(conn, minion) if _is_idle(conn, run, jobs)]
         if len(failed) != 1:
             return
         run = failed[0]
         if not run.open or not _is_current(run, ret.jid):
-            self._failed_late(ledger, run, ret)
+            self._fail_ended(ledger, run, ret)
             return
         facts = rows.executions(conn, run.run, minion)
         ledger.fence(run)
@@ -196,13 +199,13 @@ class ChainResults:
         ledger.settle(run.chain_id, (run.minion,))
 
     @staticmethod
-    def _failed_late(ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
-        """Take in a failed job whose run has ended here, perhaps by progress alone.
+    def _fail_ended(ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
+        """Record a failed job of a run that has already ended here, perhaps by progress alone.
 
-        Its minion could not record the end of the chunk (a folder that it can't write to). The run
-        still holds later chains back there until the minion is told to forget it.
+        The minion could not record the end of the chunk (a folder that it can't write to). There
+        the run blocks later chains until the fence makes the minion remove it.
         """
-        ledger.late(run, ret.jid)
+        ledger.note_late(run, ret.jid)
         if _is_current(run, ret.jid):
             ledger.fence(run)
 
@@ -221,7 +224,7 @@ class ChainResults:
     def on_progress(
         self, conn: sa.Connection, minion: str, progress: JobProgress
     ) -> Sequence[EventItem]:
-        """A step of a job: an action began or ended."""
+        """Apply the reported begin or end of an action; return the events to store."""
         data = progress.data
         chain_id, action_id = data.get("chain_id"), data.get("action_id")
         if progress.kind != "action" or type(chain_id) is not int or type(action_id) is not int:
@@ -239,7 +242,7 @@ class ChainResults:
         if row is None or change is None:
             return ()
         ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
-        _own(conn, run)
+        _clear_disowned(conn, run)
         self._begin_chain(ledger, chain_id)
         facts = [rows.fact(each) for each in found]
         changes = [*decide.prove_by_progress(facts, change), change]
@@ -256,7 +259,7 @@ class ChainResults:
     # -- output --------------------------------------------------------------------------------
 
     def on_output(self, conn: sa.Connection, jid: str, item: JobOutputItem) -> None:
-        """A job printed something: pass it to those who watch its chain."""
+        """Publish a job's output to the watchers of its chain."""
         run = run_of(conn, jid, item.minion) if self._watchers.are_there else None
         if run is not None:
             tag = events.chain(run.chain_id, "*")
@@ -267,7 +270,7 @@ class ChainResults:
     def on_delivery(
         self, conn: sa.Connection, minion: str, jid: str, state: str, detail: str
     ) -> Sequence[EventItem]:
-        """A delivery moved: where it ended without a return, so did the run on that minion."""
+        """End the run on a minion when its delivery ended without a return; return the events."""
         ended = Delivery(state)
         if ended is Delivery.paused:
             return self._held_back(conn, minion, jid, detail)
@@ -286,13 +289,13 @@ class ChainResults:
         found = rows.executions(conn, run.run, minion)
         facts = [rows.fact(row) for row in found]
         if ended is Delivery.lost:
-            # The reference's words first: tools look for them.
+            # The text begins as in the reference, because tools search for it.
             why = f"{decide.NO_RETURN} ({detail})" if detail else decide.NO_RETURN
             changes = decide.lose_open(facts, why)
         elif ended is Delivery.cancelled:
             changes = decide.cancel_open(facts, detail)
             if run.jid != jid:
-                # Its resume was called off, and it still waits there.
+                # The cancelled job was a resume; the run still waits on the minion.
                 ledger.fence(run)
         else:
             changes = decide.fail_open(facts, detail or state)
@@ -324,17 +327,19 @@ class ChainResults:
     def on_start(
         self, conn: sa.Connection, minion: str, boot_id: str, waits: RunRef | None = None
     ) -> Sequence[EventItem]:
-        """A minion's agent came up: its boot proves the reboots that were begun in another.
+        """Apply the start of a minion's agent: a new boot proves reboots begun in an earlier one.
 
-        Starts may be followed late, when *boot_id* is over: what the last Hello said counts.
+        A start may be processed late, after further boots. The boot id of the last Hello therefore
+        wins over *boot_id*.
 
         Args:
             conn: the running transaction.
-            minion: whose agent came up.
-            boot_id: of its boot.
-            waits: the run that waits there, as the minion says.
+            minion: the minion whose agent started.
+            boot_id: the boot in which it started.
+            waits: the run that waits on the minion for its resume, as the minion reported; None if
+                it reported none.
         """
-        fence_rows.again(conn, minion)
+        fence_rows.retry_now(conn, minion)
         ledger = ChainLedger(conn, self._clocks.read(), Actor.agent, minion)
         if waits is not None:
             fence_rows.forget(ledger, waits, minion)
@@ -353,34 +358,35 @@ class ChainResults:
 
 
 def _is_current(run: ChainMinion, jid: str, epoch: Any = None) -> bool:
-    """Return whether what a job says is about *run*, and not about an older one.
+    """Return whether a job's report is about *run*, not about an older run of the chain.
 
     Args:
         run: the newest run of its chain on the minion.
-        jid: of the job. A job that resumes may be older than the run that it goes on with.
-        epoch: of the run that the minion says it is about; without one, jids decide: they grow.
+        jid: the job. A resume job may be older than the run that it continues.
+        epoch: the run's epoch as the minion reported it. If there is none, the jids decide: those
+            of later jobs are greater.
     """
     if type(epoch) is int and epoch > 0:
         return bool(run.jid) and epoch == run.epoch
     return bool(run.jid) and jid >= run.jid
 
 
-def _own(conn: sa.Connection, run: ChainMinion) -> None:
-    """Note that a minion knows a run that it disowned before: its word was on the way."""
+def _clear_disowned(conn: sa.Connection, run: ChainMinion) -> None:
+    """Record that a minion knows a run after all: the disowning report overtook another one."""
     if run.disowned:
         result_rows.set_run(conn, run, disowned="")
 
 
 def _resumed_by(conn: sa.Connection, jid: str, minion: str) -> ChainMinion | None:
-    """Return the run that job *jid* resumes, where it is a resume and says which."""
+    """Return the run that job *jid* resumes; None if it is no resume or names no run."""
     if result_rows.function_of(conn, jid) != RESUME:
         return None
     ref = run_job_rows.run_of(conn, jid, minion)
     return rows.run_of(conn, ref, minion) if ref is not None else None
 
 
-def _waits_idle(conn: sa.Connection, run: ChainMinion, jobs: Sequence[ChainJob]) -> bool:
-    """Return whether a run has begun, and no job works on it that says so."""
+def _is_idle(conn: sa.Connection, run: ChainMinion, jobs: Sequence[ChainJob]) -> bool:
+    """Return whether a run has begun and none of *jobs* is known to work on it."""
     if RunRef(run.chain_id, run.epoch) in {job.run for job in jobs}:
         return False
     found = rows.executions(conn, run.run, run.minion)
@@ -389,7 +395,7 @@ def _waits_idle(conn: sa.Connection, run: ChainMinion, jobs: Sequence[ChainJob])
 
 
 def _change_of(row: ChainExecution, progress: JobProgress) -> Change | None:
-    """Return what a progress message changes, or None."""
+    """Return the change that a progress message causes; None if it causes none."""
     data, state = progress.data, ExecutionState(row.state)
     if state not in (ExecutionState.NEW, ExecutionState.RUNNING):
         return None
@@ -404,16 +410,16 @@ def _change_of(row: ChainExecution, progress: JobProgress) -> Change | None:
 def _end_of(row: ChainExecution, data: dict[str, Any]) -> Change | None:
     outcome, waits = data.get("outcome"), Boundary(row.waits_for)
     result = data.get("result")
-    said = Outcome(row.chunk, result is True or result is None, str(data.get("comment", "")))
+    reported = Outcome(row.chunk, result is True or result is None, str(data.get("comment", "")))
     if outcome in ("failed", "interrupted"):
         reason = "interrupted" if outcome == "interrupted" else ""
-        return Change(row.action_id, ExecutionEvent.fail, reason, said)
+        return Change(row.action_id, ExecutionEvent.fail, reason, reported)
     armed = outcome == "armed" and waits is Boundary.reboot
     upgraded = outcome == "done" and waits is Boundary.agent_upgrade
     if armed or upgraded:
         if row.picked_up is not None:
             return None
-        return Change(row.action_id, ExecutionEvent.begin, waits.value, said, picked_up=True)
+        return Change(row.action_id, ExecutionEvent.begin, waits.value, reported, picked_up=True)
     if outcome == "done":
-        return Change(row.action_id, ExecutionEvent.succeed, "", said)
+        return Change(row.action_id, ExecutionEvent.succeed, "", reported)
     return None

@@ -1,4 +1,4 @@
-"""Reads what a minion returned about a chain. Pure; everything in it is untrusted."""
+"""Parses what a minion returned about a chain. Pure; the input is untrusted."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from catena.core.run_ref import RunRef
 from catena.master.chains.decide import Outcome, Report
 from catena.master.chains.render import SCHEDULE_NEXT, VERIFY_AGENT, VERIFY_PACKAGES
 
-#: The reference's pattern of result keys.
+#: Keys of action results, as the reference matches them.
 _KEY = re.compile(r".*\|-mgr_actionchain_([0-9]{1,18})_action_([0-9]{1,18})_chunk_([0-9]{1,6}).*")
 _SLS = re.compile(r"actionchains\.actionchain_([0-9]{1,18})_.+_([0-9]{1,6})\Z")
-#: How a result begins whose outcome nobody knows (written by the minion's runtime).
+#: Start of the comment of an action with unknown outcome (written by `runtime.chunk_run`).
 _INTERRUPTED = "Interrupted:"
+#: Maximum length of a comment or error text, characters.
 _TEXT_LIMIT = 16 * 1024
 _DAY = 24 * 3600
-#: Runs that one return may give up.
+#: Maximum number of runs that one return may give up.
 _RUNS_LIMIT = 1000
 
 
 @dataclass
 class ChainResult:
-    """What one return said about one chain."""
+    """What one return reports about one chain; the fields are those of `decide.Report`."""
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     chunks: set[int] = field(default_factory=set)
@@ -35,7 +36,7 @@ class ChainResult:
     unscheduled: dict[int, str] = field(default_factory=dict)
 
     def report(self, known: frozenset[int], boot_id: str, current_boot: str) -> Report:
-        """Return it as the decisions see it, without actions that are not of this minion."""
+        """Return the result as a `decide.Report` that contains only *known* action ids."""
         outcomes = {key: value for key, value in self.outcomes.items() if key in known}
         return Report(
             outcomes,
@@ -48,10 +49,10 @@ class ChainResult:
 
 
 def read(ret: JobReturn) -> dict[int, ChainResult]:
-    """Return what *ret* says, by chain id; empty when it has no results of chains.
+    """Return chain id -> what *ret* reports about the chain; empty without results of chains.
 
-    Of a chunk's other states only those that verify it, and the one that schedules the next, say
-    anything about the chain.
+    Besides the actions, it reads the states that verify a chunk and the one that schedules the
+    next chunk.
     """
     found: dict[int, ChainResult] = {}
     if not isinstance(ret.value, Mapping):
@@ -92,7 +93,7 @@ def _outcome(chunk: int, row: Mapping[str, Any], base: tuple[float, float]) -> O
     known = began is not None and base[1] >= 0 and base[0] > 0
     return Outcome(
         chunk=chunk,
-        # Anything but true and null is a failure: nobody said that it went well.
+        # Everything except true and null is a failure.
         result=result if result is True or result is None else False,
         comment=text[:_TEXT_LIMIT],
         changes=changes if isinstance(changes, Mapping) else {},
@@ -107,9 +108,9 @@ def _milliseconds(value: Any) -> float:
 
 
 def _first_start(value: Mapping[Any, Any]) -> float:
-    """Return the earliest start_time in run order, as seconds of the minion's day; -1 without.
+    """Return the first start_time in run order, in seconds since the minion's midnight; -1: none.
 
-    Salt's start_time is a time of day in the minion's own zone, so only distances count.
+    Salt's start_time is a time of day in the minion's time zone, so only differences are usable.
     """
     rows = [row for row in value.values() if isinstance(row, Mapping)]
     numbered = [row for row in rows if isinstance(row.get("__run_num__"), int)]
@@ -127,30 +128,30 @@ def _seconds_of_day(text: Any) -> float | None:
     return int(match[1]) * 3600 + int(match[2]) * 60 + float(match[3])
 
 
-#: States of a run on its minion from which no resume goes on.
-_NO_MORE = frozenset({run_ref.UNKNOWN, "done", "failed", "interrupted", "cancelled"})
+#: States of a run on its minion that no resume can continue.
+_NOT_RESUMABLE = frozenset({run_ref.UNKNOWN, "done", "failed", "interrupted", "cancelled"})
 
 
 def disowned(ret: JobReturn) -> str | None:
-    """Return why a resume found nothing to go on with, for people; None: it did, or has to wait.
+    """Return why a resume found no run to continue; None if its run only has to wait.
 
     Args:
-        ret: of a resume that brought no results.
+        ret: the return of a resume without results.
     """
     if ret.value == {}:
         return "no chain waits on this minion"
-    if isinstance(ret.value, Mapping) and ret.value.get("state") in _NO_MORE:
+    if isinstance(ret.value, Mapping) and ret.value.get("state") in _NOT_RESUMABLE:
         return str(ret.value.get("not_resumed", ""))[:_TEXT_LIMIT]
     return None
 
 
 def named(ret: JobReturn) -> RunRef | None:
-    """Return the run that a resume without results says it was about."""
+    """Return the run that a resume without results names; None if it names none."""
     return run_ref.named(ret.value) if isinstance(ret.value, Mapping) else None
 
 
 def given_up(ret: JobReturn) -> list[RunRef]:
-    """Return the runs that a `clean` says it has given up."""
+    """Return the runs that the return of a `clean` reports as given up."""
     runs = ret.value.get("runs") if ret.success and isinstance(ret.value, Mapping) else None
     if not isinstance(runs, (list, tuple)):
         return []
@@ -164,7 +165,7 @@ def refused(ret: JobReturn) -> bool:
 
 
 def error_text(ret: JobReturn) -> str:
-    """Return what a return that holds no state results says, for people."""
+    """Return the error text of a return without state results."""
     value = ret.value
     if isinstance(value, (list, tuple)):
         text = "\n".join(str(item) for item in value)

@@ -1,4 +1,4 @@
-"""Queries on the tables of chains; every function runs inside somebody's transaction."""
+"""Queries on the tables of chains; each runs in its caller's transaction."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from catena.master.store.fast.lookup import Lookup
 from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import MessagePackType
 
-#: The name of this engine in the tables that all share.
+#: Name of this engine in the tables that all engines share.
 ENGINE = "chains"
-#: Rows asked for at once; SQLite takes at most 32 766 parameters.
+#: Maximum number of parameters in one list of a query; SQLite allows 32 766 in total.
 SLICE = 500
-#: Names looked at to suggest the right one.
+#: Number of newest labels from which the nearest name is suggested.
 _SUGGESTED_FROM = 200
 OURS = RUNS.c.engine == sa.literal_column(f"'{ENGINE}'")
 CHAIN_ID = sa.cast(RUNS.c.ref, sa.BigInteger).label("chain_id")
 #: States in which a minion has something to do for a run.
 _WITH_WORK = [state.value for state in (*OPEN_MINIONS, MinionState.fenced)]
 _IS_OPEN = CHAIN_MINIONS.c.state.in_([state.value for state in OPEN_MINIONS])
-#: Open runs on minions, by the index that has no others.
+#: Open runs on minions; matches a partial index that contains only live runs.
 OPEN_RUNS = LIVE & _IS_OPEN
 
 # -- chains ------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ CHAIN_ROWS: sa.Select[Any] = sa.select(
     RUNS.c.approval,
     RUNS.c.ended,
 ).outerjoin_from(CHAINS, RUNS, RUNS.c.id == CHAINS.c.run)
-#: The same by the state of the run, for those that have not ended.
+#: Chains whose newest run has not ended, as `ChainRecord`s; starts from the table of runs.
 RUNNING_CHAINS: sa.Select[Any] = (
     sa.select(*CHAIN_ROWS.selected_columns)
     .join_from(RUNS, CHAINS, CHAINS.c.run == RUNS.c.id)
@@ -90,7 +90,7 @@ def chain(conn: sa.Connection, chain_id: int) -> ChainRecord:
     """Return a chain by its id.
 
     Raises:
-        NotFoundError: there is none.
+        NotFoundError: there is no such chain.
     """
     row = conn.execute(_CHAIN, {"b_chain": chain_id}).first()
     if row is None:
@@ -101,7 +101,7 @@ def chain(conn: sa.Connection, chain_id: int) -> ChainRecord:
 def chains(
     conn: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any] | None = None
 ) -> list[ChainRecord]:
-    """Return the chains of a query that is made from CHAIN_ROWS or RUNNING_CHAINS."""
+    """Return the chains that a query derived from CHAIN_ROWS or RUNNING_CHAINS selects."""
     return [ChainRecord._make(row) for row in conn.execute(query, values or {})]
 
 
@@ -111,7 +111,7 @@ def find_chain(conn: sa.Connection, ref: str) -> ChainRecord:
     A label wins over an id, so that a chain named "12" can be reached.
 
     Raises:
-        NotFoundError: there is none; the message names the nearest label.
+        NotFoundError: there is no such chain; the message names the nearest label.
     """
     newest = CHAIN_ROWS.where(CHAINS.c.label == ref).order_by(CHAINS.c.id.desc()).limit(1)
     row = conn.execute(newest).first()
@@ -124,7 +124,7 @@ def find_chain(conn: sa.Connection, ref: str) -> ChainRecord:
 
 
 def listed(conn: sa.Connection, limit: int, *, archived: bool) -> list[ChainRecord]:
-    """Return the newest chains, those that are off the list only with *archived*."""
+    """Return the newest chains, including archived ones only if *archived*."""
     query = CHAIN_ROWS.order_by(CHAINS.c.id.desc()).limit(limit)
     if not archived:
         query = query.where(CHAINS.c.archived == sa.false())
@@ -156,7 +156,7 @@ _ENTRIES = (
         ENTRIES.c.minion,
         ENTRIES.c.sort_order,
         ACTIONS.c.kind,
-        # Packed as it is: it is the key by which equal actions are restored once.
+        # Leave the data packed: it is part of the key by which equal actions are restored once.
         sa.type_coerce(ACTIONS.c.data, sa.LargeBinary).label("data"),
         ACTIONS.c.repeat,
     )
@@ -170,7 +170,7 @@ _ENTRIES_OF = _ENTRIES.where(ENTRIES.c.minion == sa.bindparam("b_minion"))
 def entries(conn: sa.Connection, chain_id: int, minion: str = "") -> list[Entry]:
     """Return the entries of a chain, or those on one minion, by sort order and minion.
 
-    Actions that are alike, as those of a fleet are, share one plan.
+    Entries with equal actions share one plan object.
     """
     query = _ENTRIES_OF if minion else _ENTRIES
     unpacked = partial(MessagePackType().process_result_value, dialect=conn.dialect)
@@ -193,7 +193,7 @@ def has_entries(conn: sa.Connection, chain_id: int) -> bool:
 
 
 def planned(entries: Iterable[Entry]) -> dict[str, list[PlannedAction]]:
-    """Return entries as the actions of each minion, in order."""
+    """Return minion -> its actions, in the order of *entries*."""
     found: defaultdict[str, list[PlannedAction]] = defaultdict(list)
     for entry in entries:
         found[entry.minion].append(PlannedAction(entry.action_id, entry.plan))
@@ -324,13 +324,13 @@ def has_open(conn: sa.Connection, run: int | None, minion: str = "") -> bool:
     return found.first() is not None
 
 
-#: Members by value: calling the enumeration takes five times as long, and a fleet has thousands.
+#: Value -> member; five times as fast as calling the enumeration, and used for every execution.
 _STATES = {state.value: state for state in ExecutionState}
 _BOUNDARIES = {boundary.value: boundary for boundary in Boundary}
 
 
 def fact(row: ChainExecution) -> ExecutionFact:
-    """Return an execution as the decisions see it."""
+    """Return an execution as a fact for `decide`."""
     return ExecutionFact(
         action_id=row.action_id,
         sort_order=row.sort_order,
@@ -349,14 +349,14 @@ def picked_up(row: ChainExecution) -> ClockReading:
 
 
 def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> None:
-    """Convert the times of pending boundaries that another master's host recorded to this host.
+    """Convert the times of pending boundaries that another host recorded to this host's clocks.
 
-    At least half of the allowed time is left: a proof may arrive as soon as the master listens.
+    At least half of the allowed time is left, so that proofs can arrive after the master's start.
 
     Args:
         conn: the running transaction.
         now: the clocks of this host.
-        boundary_seconds: the time that a boundary is allowed, without its own delay.
+        boundary_seconds: the time allowed for a boundary, without the delay of its action.
     """
     for row in waiting_for_proof(conn):
         then = picked_up(row)
@@ -373,7 +373,7 @@ def rebase(conn: sa.Connection, now: ClockReading, boundary_seconds: float) -> N
 
 
 def last_noted(conn: sa.Connection, found: list[ChainExecution]) -> int:
-    """Return the newest row of history of the executions of a run on a minion."""
+    """Return the id of the newest history row of executions of one run; 0 if there is none."""
     query = sa.select(sa.func.max(HISTORY.c.id)).where(
         HISTORY.c.run == found[0].run if found else sa.false(),
         HISTORY.c.subject == "execution",
@@ -402,7 +402,7 @@ MINION_ROWS: sa.Select[Any] = sa.select(
     CHAIN_MINIONS.c.disowned,
     CHAIN_MINIONS.c.over_ssh,
 ).join_from(CHAIN_MINIONS, RUNS, RUNS.c.id == CHAIN_MINIONS.c.run)
-#: Asked with every return that may be of a chain.
+#: Prepared, because it runs for every return that may belong to a chain.
 _BY_JID = Lookup(
     MINION_ROWS.where(
         CHAIN_MINIONS.c.jid == sa.bindparam("b_jid"),
@@ -428,7 +428,7 @@ _OPEN_RUNS_OF = _OPEN_RUNS.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minio
 def minion_runs(
     conn: sa.Connection, query: sa.Select[Any], values: Mapping[str, Any] | None = None
 ) -> list[ChainMinion]:
-    """Return the runs on minions of a query that is made from MINION_ROWS."""
+    """Return the runs on minions that a query derived from MINION_ROWS selects."""
     return [ChainMinion._make(row) for row in conn.execute(query, values or {})]
 
 
@@ -440,7 +440,7 @@ def _one(
 
 
 def runs(conn: sa.Connection, chain_id: int, epoch: int = 0) -> list[ChainMinion]:
-    """Return what was sent to each minion in all runs of a chain, or in one of them."""
+    """Return the runs of a chain on all minions: of one epoch, or of all (*epoch* 0)."""
     query = MINION_ROWS.where(OURS, RUNS.c.ref == str(chain_id))
     if epoch:
         query = query.where(RUNS.c.epoch == epoch)
@@ -448,35 +448,35 @@ def runs(conn: sa.Connection, chain_id: int, epoch: int = 0) -> list[ChainMinion
 
 
 def run_by_jid(conn: sa.Connection, jid: str, minion: str) -> ChainMinion | None:
-    """Return the run that a job started on a minion."""
+    """Return the run that a job starts on a minion; None if it starts none."""
     return _BY_JID.one(conn, {"b_jid": jid, "b_minion": minion})
 
 
 def run_of(conn: sa.Connection, ref: RunRef, minion: str) -> ChainMinion | None:
-    """Return a run of a chain on a minion by its number."""
+    """Return a run of a chain on a minion by chain id and epoch; None if there is none."""
     asked = {"b_ref": str(ref.chain_id), "b_epoch": ref.epoch, "b_minion": minion}
     return _one(conn, _BY_EPOCH, asked)
 
 
 def newest_run(conn: sa.Connection, chain_id: int, minion: str) -> ChainMinion | None:
-    """Return the newest run of a chain on a minion."""
+    """Return the newest run of a chain on a minion; None if there is none."""
     return _one(conn, _NEWEST, {"b_ref": str(chain_id), "b_minion": minion})
 
 
 def on_minion(conn: sa.Connection, run: int | None, minion: str) -> ChainMinion | None:
-    """Return how far a minion is with a run."""
+    """Return a run on a minion; None if the minion has no part in it."""
     return _one(conn, _BY_RUN, {"b_run": run, "b_minion": minion})
 
 
 def open_runs(conn: sa.Connection, minion: str = "") -> list[ChainMinion]:
-    """Return the runs that are under way, on one minion or all, in the order of their jobs."""
+    """Return the open runs, on one minion or all, in the order of their start jobs."""
     if minion:
         return minion_runs(conn, _OPEN_RUNS_OF, {"b_minion": minion})
     return minion_runs(conn, _OPEN_RUNS)
 
 
 def with_work(minions: Collection[str], conn: sa.Connection) -> set[str]:
-    """Return those of *minions* on which a run is under way, or that have one to forget."""
+    """Return those of *minions* that have an open run or one to remove."""
     found: set[str] = set()
     for some in slices(list(minions), SLICE):
         query = sa.select(CHAIN_MINIONS.c.minion).where(CHAIN_MINIONS.c.minion.in_(padded(some)))
@@ -486,7 +486,7 @@ def with_work(minions: Collection[str], conn: sa.Connection) -> set[str]:
 
 
 def ahead(conn: sa.Connection, run: int | None) -> dict[str, str]:
-    """Return for each minion of a run the title of the open chain right before it there."""
+    """Return minion -> title of the open chain directly before *run* on that minion."""
     mine = CHAIN_MINIONS.alias()
     query = (
         MINION_ROWS.join(mine, mine.c.minion == CHAIN_MINIONS.c.minion)
@@ -501,12 +501,12 @@ _PENDING = MINION_ROWS.where(LIVE, CHAIN_MINIONS.c.state == MinionState.pending.
 
 
 def pending(conn: sa.Connection) -> list[ChainMinion]:
-    """Return the hosts that join a chain once they were looked at."""
+    """Return the runs of hosts that join a chain after their first SSH visit."""
     return minion_runs(conn, _PENDING)
 
 
 def pending_since(conn: sa.Connection, at: float) -> list[ChainMinion]:
-    """Return the hosts that have yet to join an open run of a chain that was due by *at*."""
+    """Return the pending hosts of open runs that were due by *at* (seconds since the epoch)."""
     due = sa.select(RUNS.c.id).where(RUNS.c.due <= at, RUNS.c.ended.is_(None))
     early = set(conn.execute(due).scalars())
     return [run for run in pending(conn) if run.run in early]

@@ -26,12 +26,12 @@ _OPEN = [state.value for state in OPEN]
 
 @dataclass(frozen=True)
 class ChainJob:
-    """A job that starts or resumes a run, and has not ended on its minion."""
+    """A job that starts or resumes a run and has not ended on its minion."""
 
     jid: str
-    #: Its run; None: a resume that names no run and has reported nothing yet.
+    #: The run; None: the job is a resume that names no run and has reported nothing yet.
     run: RunRef | None
-    #: Whether it is being stopped.
+    #: Whether the job is being cancelled.
     stopping: bool = False
 
 
@@ -92,12 +92,11 @@ def _reported(conn: sa.Connection, jid: str, minion: str) -> RunRef | None:
     rule = (PROGRESS.c.jid == jid) & (PROGRESS.c.minion == minion) & (PROGRESS.c.kind == "action")
     query = sa.select(PROGRESS.c.data).where(rule).order_by(PROGRESS.c.seq.desc()).limit(1)
     data: Mapping[str, Any] = conn.execute(query).scalar() or {}
-    said = {"actionchain_id": data.get("chain_id"), "epoch": data.get("epoch")}
-    return run_ref.named(said)
+    return run_ref.named({"actionchain_id": data.get("chain_id"), "epoch": data.get("epoch")})
 
 
 def to_stop(run: RunRef, jobs: Iterable[ChainJob]) -> list[str]:
-    """Return the jobs to stop because *run* has ended, without jobs of other runs."""
+    """Return the jids of the jobs of *run* that are not being cancelled yet."""
     return [job.jid for job in jobs if job.run == run and not job.stopping]
 
 

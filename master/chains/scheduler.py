@@ -1,4 +1,4 @@
-"""The scheduler of chains: starts what is due, fails what is overdue, clears what is over."""
+"""The scheduler of chains: starts due chains, fails overdue boundaries, cleans up ended chains."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from catena.master.executions.model import Run
 
 LOG = logging.getLogger(__name__)
 
-#: How often files and old chains are looked through.
+#: Interval between searches for silent runs, lapsed pauses and old chains.
 SWEEP_SECONDS = 60.0
 
 _OVERDUE = {
@@ -34,7 +34,7 @@ _OVERDUE = {
 
 
 class Scheduler:
-    """Runs beside the service; every decision is in `decide`, every move in the ledger."""
+    """Acts on chains without a request; `decide` decides, and the ledger stores each move."""
 
     def __init__(self, parts: ChainParts) -> None:
         self._parts = parts
@@ -46,13 +46,13 @@ class Scheduler:
         self._silence = Silence(parts)
 
     async def run(self) -> None:
-        """Tick until cancelled: at once when something changed, else when the next is due."""
+        """Tick until cancelled: at once after a change, otherwise when the next chain is due."""
         await due.repeat(rows.ENGINE, self._parts.wake, self.tick, self._due.pause)
 
     async def tick(self) -> None:
         """Do everything that can be done now."""
         await self._fail_overdue()
-        # Before anything starts: a minion must not forget the run that follows the ended one.
+        # Fence before starting: otherwise a minion could remove the new run, not the ended one.
         await self._fence()
         await self._start_due()
         await late_joins.join(self._parts)
@@ -75,16 +75,16 @@ class Scheduler:
             try:
                 await self._act(run, verdict)
             except (CatenaError, OSError) as error:
-                # It stays scheduled: the next tick asks again.
+                # The chain stays scheduled, so the next tick retries.
                 LOG.warning("chain %s (%s) can't start now: %s", run.ref, run.label, error)
                 delays[int(run.ref)] = str(error)
             except Exception as error:  # noqa: BLE001  # the edge: it is logged and shown
                 await self._give_up(run, error)
 
     async def _give_up(self, run: Run, error: Exception) -> None:
-        """Fail a chain that meets a fault of ours: it would come again with every tick."""
+        """Fail a chain whose start raised an unexpected error, which a retry would raise again."""
         LOG.exception("chain %s (%s) can't be started", run.ref, run.label)
-        reason = f"the master could not start it ({error!r}); its log says where"
+        reason = f"the master could not start it ({error!r}); see the master's log"
         await self._parts.change(lambda ledger: _reject(ledger, run, reason))
 
     async def _act(self, run: Run, verdict: DueVerdict) -> None:
@@ -110,7 +110,7 @@ class Scheduler:
             )
         }
         for row in overdue.values():
-            what = f"an overdue boundary (chain {row.chain_id} on {row.minion})"
+            what = f"failing an overdue boundary (chain {row.chain_id} on {row.minion})"
             await each(what, [row], lambda row: self._parts.change(partial(self._overdue, row)))
 
     def _overdue(self, row: ChainExecution, ledger: ChainLedger) -> None:
@@ -127,11 +127,11 @@ class Scheduler:
         ledger.settle(row.chain_id, (row.minion,))
 
     async def _fence(self) -> None:
-        """Stop the jobs of ended runs, have minions forget the runs, and send what waited."""
-        owed = await self._fences.owed()
-        for minion, fences in owed.items():
-            await each(f"a run that {minion} has to forget", [fences], self._fences.act)
-        refused = {name for name, some in owed.items() if any(fence.refused for fence in some)}
+        """Stop the jobs of ended runs, make minions remove the runs, and send held starts."""
+        pending = await self._fences.pending()
+        for minion, fences in pending.items():
+            await each(f"removing ended runs from {minion}", [fences], self._fences.act)
+        refused = {name for name, some in pending.items() if any(f.refused for f in some)}
         await self._releases.after_cleans(refused)
 
 
@@ -147,10 +147,10 @@ def _reject(ledger: ChainLedger, run: Run, reason: str) -> None:
 
 
 def _chain_of(ledger: ChainLedger, run: Run) -> ChainRecord:
-    """Return the chain of a run as the decision saw it.
+    """Return the chain of a run that has not changed since it was read.
 
     Raises:
-        ConflictError: the chain has another run by now, or this one is in another state.
+        ConflictError: the chain has another run now, or the run is in another state.
     """
     chain = rows.chain(ledger.conn, int(run.ref))
     if chain.subject != run.subject:

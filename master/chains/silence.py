@@ -1,8 +1,8 @@
-"""Gives up runs of which nothing more is to be expected.
+"""Gives up silent runs: runs about which no further report can be expected.
 
-Such a run has open actions, no job works on it, it waits for no reboot or new agent, and nobody
-has paused it. That comes when a report of its minion was lost, or when the minion no longer knows
-the run. How long it has been so is counted by the clock that nobody can set.
+A silent run has open actions, no job works on it, it waits for no reboot or new agent, and it is
+not paused. The reason is a lost report, or a minion that no longer knows the run. The time of
+silence is measured by the monotonic clock.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from catena.master.chains.model import ChainMinion
 from catena.master.chains.steps import each
 from catena.master.executions import pauses
 
-#: A run, whether its minion has disowned it, and the row of history that the minion wrote last.
-_Heard = tuple[int, int, str, bool, int]
+#: Chain id, epoch, minion, whether the minion disowned the run, id of the last history row.
+_Key = tuple[int, int, str, bool, int]
 
 
 class Silence:
-    """Looks for silent runs; asked from time to time."""
+    """Looks for silent runs; the scheduler calls it from time to time."""
 
     def __init__(self, parts: ChainParts) -> None:
         self._parts = parts
-        #: Silent runs -> since when, seconds since boot.
-        self._since: dict[_Heard, float] = {}
+        #: Silent run -> when it was first seen so, seconds on the monotonic clock.
+        self._since: dict[_Key, float] = {}
 
     async def look(self) -> None:
         """Give up the runs that have been silent for too long.
 
-        A run that its minion does not know gets a shorter time: its results may still be on their
-        way, overtaken by the word that nothing waits.
+        A run that its minion disowned gets a shorter time, not none: the disowning report may have
+        overtaken the run's results.
         """
         now = self._parts.clocks.read().mono
         silent = await self._parts.store.read(_silent)
-        # A master that was restarted begins to count again.
+        # Keep only runs that are still silent. The times begin anew when the master restarts.
         self._since = {key: self._since.get(key, now) for key in silent}
         rules = self._parts.rules
         for key, run in silent.items():
-            patience = rules.disowned_seconds if run.disowned else rules.silent_seconds
-            if now - self._since[key] > patience:
-                what = f"a silent run (chain {run.chain_id} on {run.minion})"
+            allowed = rules.disowned_seconds if run.disowned else rules.silent_seconds
+            if now - self._since[key] > allowed:
+                what = f"giving up a silent run (chain {run.chain_id} on {run.minion})"
                 await each(what, [run], lambda run: self._parts.change(partial(_lose, run)))
 
 
-def _silent(conn: sa.Connection) -> dict[_Heard, ChainMinion]:
+def _silent(conn: sa.Connection) -> dict[_Key, ChainMinion]:
     """Return open runs on which no job works and that wait for no boundary."""
-    silent: dict[_Heard, ChainMinion] = {}
+    silent: dict[_Key, ChainMinion] = {}
     for run in rows.open_runs(conn):
-        # Most runs: the job that started them is at work.
+        # The usual case, and the cheapest check: the job that started the run is open.
         if run_job_rows.is_open(conn, run.jid, run.minion):
             continue
         jobs = run_job_rows.open_jobs(conn, run.minion)

@@ -1,4 +1,4 @@
-"""Doing something for each of many, so that what fails for one does not stop the others."""
+"""Runs a step for each of many items; a failure of one does not stop the others."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ T = TypeVar("T")
 
 
 async def each(what: str, items: Iterable[T], act: Callable[[T], Awaitable[Any]]) -> None:
-    """Do *act* for each item; an error of one is logged, and the next tick asks again.
+    """Call *act* for each item; log its errors, so that the next tick can retry.
+
+    Args:
+        what: what is done, for the log.
+        items: the items, in order.
+        act: the step.
 
     Raises:
-        StoreUnavailableError: nothing can be done for any of them now.
+        StoreUnavailableError: the store is down, so no step can succeed now.
     """
     for item in items:
         try:

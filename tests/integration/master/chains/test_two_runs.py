@@ -225,8 +225,8 @@ async def test_agent_without_epoch_support_gets_no_clean_for_a_replaced_run(
 
 
 async def owed(bench: Bench) -> int:
-    owed = await bench.store.read(fence_rows.owed)
-    return sum(len(fences) for fences in owed.values())
+    pending = await bench.store.read(fence_rows.pending)
+    return sum(len(fences) for fences in pending.values())
 
 
 @pytest.mark.parametrize("value", ["nothing", "unknown"])
