@@ -318,7 +318,7 @@ class ChainResults:
         row = rows.chain(conn, run.chain_id)
         ledger.note_chain(row, HELD_BACK, f"on {minion}: {why}", minion)
         # What was in the way may be gone.
-        fence_rows.again(conn, minion)
+        fence_rows.retry_now(conn, minion)
         after_commit(conn, self._wake)
         return ledger.events
 

@@ -46,7 +46,7 @@ def show(conn: sa.Connection, row: ChainRecord, parts: ChainParts) -> ChainView:
     """Return everything about a chain, and what its open actions wait for."""
     by_minion = _actions(conn, row, parts)
     ahead = rows.ahead(conn, row.run)
-    over_ssh = parts.ssh.said(conn, list(by_minion), ahead) if row.dispatched else {}
+    over_ssh = parts.ssh.status_texts(conn, list(by_minion), ahead) if row.dispatched else {}
     fences = wait_rows.fences(conn, row.id)
     paused = pauses.of_run(conn, row.run)
     cleans = wait_rows.clean_waits(conn, parts).get(row.run or 0, ())

@@ -34,10 +34,10 @@ class SshHosts(Protocol):
     def known(self, conn: sa.Connection, names: Collection[str]) -> Mapping[str, KnownHost]:
         """Return the data about those of *names* that are such hosts, by id."""
 
-    def said(
+    def status_texts(
         self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
     ) -> Mapping[str, str]:
-        """Return descriptions of their states; *ahead*: hosts whose run waits for another one."""
+        """Return host -> its status as text; *ahead*: hosts whose run waits for another one."""
 
 
 class NoSshHosts:
@@ -54,7 +54,7 @@ class NoSshHosts:
         """Return {}."""
         return {}
 
-    def said(
+    def status_texts(
         self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
     ) -> Mapping[str, str]:
         """Return {}."""

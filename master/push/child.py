@@ -1,8 +1,8 @@
 """The process of one visit: one host, one connection at a time, at most one job.
 
-It reads the roster itself, so that no secret is sent to it, and works in its main thread, where
-time limits of templates are possible. It sends messages through its own copy of stdout. It ends
-when the master dies; runs on the host continue.
+The process reads the roster itself, so that no secret is sent to it. It works in its main thread,
+where time limits of templates are possible, and sends messages through its own copy of stdout. It
+ends when the master dies; runs on the host continue.
 """
 
 from __future__ import annotations
@@ -47,49 +47,60 @@ from catena.ssh.push.visit import Visit
 
 LOG = logging.getLogger(__name__)
 
-#: Limit of its address space in bytes, so that a runaway template only ends this visit.
+#: Limit of the process's address space in bytes; a runaway template ends only its own visit.
 MEMORY_BYTES = 2 * 1024**3
-#: Maximum bytes of a host's grains.
+#: Maximum size of a host's grains, characters of their repr().
 GRAINS_LIMIT = 4 * 1024 * 1024
+#: Maximum number of fields that a host's resume file may have.
 PENDING_LIMIT = 50
-#: Kinds of steps that the master stores.
-_TOLD = frozenset({"state", "action", "note", "event"})
+#: Kinds of steps that are sent to the master.
+_REPORTED = frozenset({"state", "action", "note", "event"})
 
 
 class MasterPipe:
     """The connection to the master: frames on stdin, and on the original stdout.
 
     Args:
-        source: what the master writes.
-        target: what it reads.
+        source: frames from the master.
+        target: frames to the master.
     """
 
     def __init__(self, source: BinaryIO, target: BinaryIO) -> None:
         self._source = source
         self._target = target
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        #: Why the job is cancelled; "" if it is not.
+        #: Why the job is cancelled; "": it is not.
         self.cancel = ""
 
     def order(self) -> m.VisitOrder:
-        """Return the first message, and receive the others from now on."""
+        """Return the first message; receive the others in a thread from now on.
+
+        Raises:
+            UsageError: the first message is no order.
+        """
         first = self._read()
         if not isinstance(first, m.VisitOrder):
-            raise UsageError("a visit begins with an order")
+            raise UsageError(
+                f"the first message of the master is a {type(first).__name__}, not a VisitOrder"
+            )
         self.cancel = first.cancel
         threading.Thread(target=self._listen, daemon=True).start()
         return first
 
-    def say(self, message: Any) -> None:
+    def send(self, message: Any) -> None:
         """Send a message to the master."""
         self._target.write(m.pack(message))
         self._target.flush()
 
     def answer(self, kind: type[Any]) -> Any:
-        """Return the next message of the master, which must be a *kind*."""
+        """Wait for the next message of the master and return it.
+
+        Raises:
+            UsageError: the message is not a *kind*.
+        """
         found = self._answers.get()
         if not isinstance(found, kind):
-            raise UsageError(f"the master says {type(found).__name__}, not {kind.__name__}")
+            raise UsageError(f"the master sent a {type(found).__name__}, not a {kind.__name__}")
         return found
 
     def _read(self) -> Any:
@@ -114,7 +125,7 @@ def work(order: m.VisitOrder, master: MasterPipe) -> None:
     """Carry out the visit.
 
     Raises:
-        CatenaError, OSError: its task could not be done.
+        CatenaError, OSError: the visit failed.
     """
     settings = decode(MasterSettings, order.settings)
     target = _target(settings, order.host)
@@ -124,9 +135,9 @@ def work(order: m.VisitOrder, master: MasterPipe) -> None:
         return open_connection(host, files, settings.ssh_timeout)
 
     def watch(phase: PushPhase, text: str) -> None:
-        master.say(m.Phased(phase.value, text))
+        master.send(m.Phased(phase.value, text))
         if phase is PushPhase.run and text == "started":
-            master.say(m.Began())
+            master.send(m.Began())
 
     own = {path: Path(local) for path, local in order.own_files.items()}
     saltenv = str(order.spec.kwargs.get("saltenv") or "") if order.spec else ""
@@ -134,7 +145,7 @@ def work(order: m.VisitOrder, master: MasterPipe) -> None:
     visit = Visit(seat, connect, watch, lambda: master.cancel, order.away_seconds)
     try:
         visit.begin()
-        master.say(_facts(visit, target))
+        master.send(_facts(visit, target))
         if master.answer(m.Go).on and order.spec is not None:
             _job(order, master, seat, visit, watch)
     except ProgramError as error:
@@ -146,7 +157,7 @@ def work(order: m.VisitOrder, master: MasterPipe) -> None:
 def _target(settings: MasterSettings, host: str) -> SshTarget:
     found = roster.read(settings)
     if host not in found:
-        raise UsageError(f"{unknown('host', host, found)}: {settings.roster_file} has it no more")
+        raise UsageError(f"{settings.roster_file}: {unknown('host', host, found)}")
     return found[host]
 
 
@@ -164,7 +175,10 @@ def _facts(visit: Visit, target: SshTarget) -> m.HostReport:
     boot = (opened.boot_id[:64], opened.boot_time[:40])
     grains = dict(visit.grains)
     if len(repr(grains)) > GRAINS_LIMIT or len(pending) > PENDING_LIMIT:
-        raise LimitError(f"more than {GRAINS_LIMIT} characters of grains")
+        raise LimitError(
+            f"the host's grains have more than {GRAINS_LIMIT} characters, or its resume file more "
+            f"than {PENDING_LIMIT} fields"
+        )
     return m.HostReport(machine, *boot, target.host, grains, pending, fault)
 
 
@@ -176,14 +190,14 @@ def _job(order: m.VisitOrder, master: MasterPipe, seat: Seat, visit: Visit, watc
     spec = order.spec
     assert spec is not None
     if master.cancel and not _is_begun(visit, run_id(spec.jid, order.host, 1)):
-        master.say(m.NeverBegan())
+        master.send(m.NeverBegan())
         return
     failpoints.hit("visit.job")
     # The master has checked the latest start by its own clock; the host's clock may differ.
     spec = replace(spec, not_after=0.0)
     try:
         found = carry_out(
-            seat, visit, spec, watch, lambda step: _tell(master, step), order.output_bytes
+            seat, visit, spec, watch, lambda step: _report(master, step), order.output_bytes
         )
     except SshError:
         raise
@@ -193,7 +207,7 @@ def _job(order: m.VisitOrder, master: MasterPipe, seat: Seat, visit: Visit, watc
         # A compile error or an invalid request becomes a normal return, not an error of SSH.
         raise UsageError(str(error) or type(error).__name__) from error
     failpoints.hit("visit.returned")
-    master.say(m.Returned(replace(found.ret, boot_id=found.ret.boot_id[:64])))
+    master.send(m.Returned(replace(found.ret, boot_id=found.ret.boot_id[:64])))
     master.answer(m.Kept)
     failpoints.hit("visit.kept")
     visit.forget()
@@ -203,13 +217,13 @@ def _is_begun(visit: Visit, first: str) -> bool:
     return any(brief.run_id == first for brief in visit.program().hello().runs)
 
 
-def _tell(master: MasterPipe, step: RunStep) -> None:
+def _report(master: MasterPipe, step: RunStep) -> None:
     if step.kind == "output":
         # Invalid output is dropped; the job continues.
         with contextlib.suppress(RecordError):
-            master.say(decode(m.Printed, step.data, "output"))
-    elif step.kind in _TOLD:
-        master.say(m.Stepped(step.seq, step.kind, step.when, dict(step.data)))
+            master.send(decode(m.Printed, step.data, "output"))
+    elif step.kind in _REPORTED:
+        master.send(m.Stepped(step.seq, step.kind, step.when, dict(step.data)))
 
 
 def trouble_of(error: BaseException) -> m.Troubled:
@@ -246,14 +260,14 @@ def main() -> None:
     with contextlib.suppress(BrokenPipeError):
         try:
             work(order, master)
-            master.say(m.Done())
+            master.send(m.Done())
         except BrokenPipeError:
             raise
         except MemoryError:
             text = f"the visit needs more than {MEMORY_BYTES >> 20} MiB of memory"
-            master.say(m.Troubled(VisitEnd.fault.value, text))
+            master.send(m.Troubled(VisitEnd.fault.value, text))
         except Exception as error:  # noqa: BLE001  # the edge of the process: one visit, one end
-            master.say(trouble_of(error))
+            master.send(trouble_of(error))
     # Do not wait for threads of a lost connection.
     os._exit(0)
 

@@ -1,6 +1,6 @@
-"""What is to be done with a host that SSH reaches: every decision, as functions of facts.
+"""Decides what to do with hosts that are reached over SSH, as pure functions of facts.
 
-No I/O, no clock. The worker gathers facts, asks here, and stores what comes out.
+No I/O, no clock. The worker gathers facts, calls these functions, and stores their decisions.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from catena.core.run_ref import RunRef
 from catena.master.jobs.delivery import UNDER_WAY, Delivery
 from catena.master.push.lifecycle import HostEvent, HostState
 
-#: Pauses between visits of a host that is not reached, seconds; the last one stays.
+#: Pauses in seconds after failed visits of an unreachable host; the last one repeats.
 PAUSES = (2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
-#: How often a host is tried again that a person has to look at: once they have, it goes on.
+#: Pause between visits of a host that a person has to check first.
 PERSON_SECONDS = 10.0
-#: Boots that began within this of each other are one, where there is nothing better to tell.
+#: Boot times that differ by at most this are of one boot, if the host has no boot ids.
 SAME_BOOT_SECONDS = 3.0
 
 
-# -- who is visited when -----------------------------------------------------------------------
+# -- when a host is visited --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -35,90 +35,91 @@ class OpenJob:
     jid: str
     fun: str
     state: Delivery
-    #: Why it is called off; "": it is not.
+    #: Why the job is cancelled; "": it is not.
     cancel: str = ""
-    #: Of a job that starts a chain: another chain is before it on the host, and has not ended.
+    #: Whether the job starts a chain that has to wait for another open chain on the host.
     behind: bool = False
-    #: It may not begin any more after this, by `jobs.steady`; 0: at any time.
+    #: Latest start time, by the clock of orders (`jobs.order_clock`); 0: none.
     not_after: float = 0.0
 
     @property
     def begun(self) -> bool:
-        """Return whether the host may have begun it."""
+        """Return whether the host may have begun the job."""
         return self.state in UNDER_WAY and self.state is not Delivery.sent
 
 
-#: Deliveries that no visit takes: those held back by a batch or a pause.
+#: States of deliveries that a batch or a pause holds back.
 _NOT_NOW = (Delivery.held, Delivery.paused)
 
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What is known of a host, and what is open there."""
+    """The state of a host, and its open work."""
 
     state: HostState
-    #: It is not visited before, seconds since the epoch.
+    #: Earliest time of the next visit, seconds since the epoch.
     due: float = 0.0
-    #: Whether it was ever looked at.
+    #: Whether the host was ever visited.
     seen: bool = True
     jobs: tuple[OpenJob, ...] = ()
-    #: Times from which a look is due: a reboot that has had its time, a chunk that nobody resumed.
+    #: Times from which a visit without a job is due, seconds since the epoch. Its reason is a
+    #: reboot that should be over, or a chunk that no job resumes.
     looks: tuple[float, ...] = ()
-    #: Visits in a row that did not get to it.
+    #: Number of visits in a row that did not reach the host.
     tries: int = 0
 
 
 def pause_ends(due: float, now: float, again: float) -> float:
-    """Return when a pause is over that was to last until *due*.
+    """Return when a host's pause ends, seconds since the epoch; 0: it has ended.
 
-    No pause is longer than the longest: a later end was told by a clock that was set back since.
+    A stored end that is later than the longest pause comes from a clock that was set back since.
 
     Args:
-        due: as it was stored, seconds since the epoch.
+        due: the stored end, seconds since the epoch.
         now: seconds since the epoch.
-        again: seconds after which a host whose reboot was asked for is looked at.
+        again: seconds after a requested reboot at which the host is visited.
     """
     return due if due <= now + max(PAUSES[-1], PERSON_SECONDS, again) else 0.0
 
 
 @dataclass(frozen=True)
-class Errand:
-    """What a visit is for: one job, or only a look."""
+class VisitPurpose:
+    """What a visit is for: a job, or (None) only to read the host's facts."""
 
     job: OpenJob | None = None
 
 
-def errand(facts: HostFacts, now: float) -> Errand | None:
-    """Return what a visit is to be for now; None: there is none, or it has to wait."""
+def purpose(facts: HostFacts, now: float) -> VisitPurpose | None:
+    """Return what a host is to be visited for now; None: no visit is due."""
     if facts.state is HostState.visited or facts.due > now:
         return None
     job = _job(facts)
     if job is not None:
-        return Errand(job)
+        return VisitPurpose(job)
     look = any(at <= now for at in facts.looks)
     never = not facts.seen and facts.state in (HostState.wanted, HostState.away, HostState.refused)
-    return Errand() if look or never else None
+    return VisitPurpose() if look or never else None
 
 
 def _job(facts: HostFacts) -> OpenJob | None:
-    """Return the job whose turn it is.
+    """Return the next job of a host; None if it has none that can run.
 
-    What was begun is followed first; a chain that is to be forgotten goes before one that starts.
+    Begun jobs come first, and jobs that start a chain come last.
     """
     ready = [job for job in facts.jobs if not job.behind and job.state not in _NOT_NOW]
 
-    def turn(job: OpenJob) -> tuple[int, int, str]:
+    def rank(job: OpenJob) -> tuple[int, int, str]:
         return (0 if job.begun else 1, 1 if job.fun == START else 0, job.jid)
 
-    return min(ready, key=turn, default=None)
+    return min(ready, key=rank, default=None)
 
 
 def too_late(facts: HostFacts, now: float) -> list[OpenJob]:
-    """Return the jobs that were sent on their way and can't begin any more.
+    """Return the sent jobs whose latest start time has passed.
 
     Args:
-        facts: of their host.
-        now: by `jobs.steady`.
+        facts: of the host.
+        now: reading of the clock of orders (`jobs.order_clock`).
     """
     if facts.state is HostState.visited:
         return []
@@ -127,7 +128,7 @@ def too_late(facts: HostFacts, now: float) -> list[OpenJob]:
 
 
 def next_time(facts: HostFacts) -> float | None:
-    """Return when a visit may be due; None: not before something changes."""
+    """Return when the next visit is due, seconds since the epoch; None: after the next change."""
     if facts.state is HostState.visited:
         return None
     if _job(facts) is not None or (not facts.seen and facts.state is not HostState.unfit):
@@ -136,12 +137,12 @@ def next_time(facts: HostFacts) -> float | None:
 
 
 def rests(facts: HostFacts) -> bool:
-    """Return whether nothing is to be done at a host that stands otherwise."""
+    """Return whether a host that has nothing left to do should move to the state resting."""
     idle = not facts.jobs and not facts.looks
     return idle and facts.seen and facts.state not in (HostState.resting, HostState.visited)
 
 
-# -- what a look at a host means ---------------------------------------------------------------
+# -- what follows from a host's facts ----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -149,13 +150,14 @@ class Boot:
     """One boot of a host."""
 
     id: str
-    #: When it began, ISO 8601; "" where it is unknown.
+    #: Start of the boot, ISO 8601; "" if unknown.
     time: str = ""
 
     def is_same(self, other: Boot) -> bool:
         """Return whether two readings are of one boot.
 
-        The ids say so. Where a host has none, times that differ by no more than clocks do.
+        The ids decide. If one is missing, the times must agree within SAME_BOOT_SECONDS; without
+        times the boots count as one.
         """
         if self.id and other.id:
             return self.id == other.id
@@ -174,82 +176,83 @@ def _moment(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a visit found."""
+    """The facts that a visit read on a host."""
 
     machine_id: str
     boot: Boot
-    #: What the resume file says, {} without one.
+    #: Content of the resume file; {} if there is none.
     pending: Mapping[str, Any] = field(default_factory=dict)
-    #: Why it can't be read; "": it can.
+    #: Why the resume file can't be read; "": it can.
     fault: str = ""
 
 
 @dataclass(frozen=True)
 class HostKnowledge:
-    """What the master knows of the host at that moment."""
+    """What the master's store contains about a host."""
 
-    #: "": it was never looked at.
+    #: "": the host was never visited.
     machine_id: str = ""
-    #: Chains with an open run there -> their title; and runs of this master that are over there.
+    #: Chain id -> title, for chains with an open run on the host.
     open_chains: Mapping[int, str] = field(default_factory=dict)
+    #: Runs of this master that have ended on the host.
     ended_runs: frozenset[RunRef] = frozenset()
-    #: Which run of each open chain is open.
+    #: Chain id -> epoch of its open run.
     epochs: Mapping[int, int] = field(default_factory=dict)
-    #: Boots in which reboots were asked for that are not proven yet.
+    #: Boots in which reboots were requested that are not proven yet.
     asked_in: tuple[Boot, ...] = ()
-    #: A reboot that was asked for has had all the time that it may take.
+    #: Whether a requested reboot has not happened within its time.
     overdue: bool = False
-    #: A job that starts or resumes a chain is open there.
+    #: Whether a job that starts or resumes a chain is open on the host.
     resuming: bool = False
-    #: Why the visit's job, or the run that has begun there, must wait; "": it may go on.
+    #: Why the visit's job, or the run that has begun there, must wait; "": it need not wait.
     paused: str = ""
-    #: The boot of which a start event was made last.
+    #: Boot of the last start event that the master made for the host.
     played: str = ""
-    #: That event, or the last reminder, was a while ago.
+    #: Whether that event, or the last repeated request of a reboot, is old enough for the next.
     long_ago: bool = True
 
 
 @dataclass(frozen=True)
 class VisitVerdict:
-    """What follows from a look."""
+    """What follows from a host's facts."""
 
-    #: The job may run.
+    #: Whether the job may run.
     go: bool = True
-    #: The job is refused; why.
+    #: Why the job is refused; "": it is not.
     refuse: str = ""
-    #: A person must look; why.
+    #: Why a person must check the host; "": not needed.
     person: str = ""
-    #: The host has booted: make its start event, which proves reboots and resumes.
+    #: Whether the host has booted, so that the master makes its start event.
     play: bool = False
-    #: The reboot that it was to make did not happen: ask for it again.
+    #: Whether a requested reboot did not happen and is requested again.
     remind: bool = False
-    #: A run that is over here and waits there: have it forgotten, and wait with the job.
+    #: Ended run that the host must remove before the job can run.
     forget: RunRef | None = None
-    #: What it waits for, for people.
+    #: What the job waits for, for people.
     wait: str = ""
-    #: The job is not to begin until its chain may go on: why it must wait.
+    #: Why the job must not begin yet; "": it may begin.
     pause: str = ""
 
 
 def judge(
     host: str, seen: Seen, known: HostKnowledge, job: OpenJob | None, chain_id: int = 0
 ) -> VisitVerdict:
-    """Return what a look at a host means.
+    """Return what follows from the facts that a visit read.
 
     Args:
-        host: its id, for messages.
-        seen: what was found.
-        known: what the master knows.
-        job: what the visit is for; None: only a look.
-        chain_id: of the chain that the job starts; 0: it starts none.
+        host: id of the host, for messages.
+        seen: the facts.
+        known: what the store contains about the host.
+        job: job of the visit; None: it has none.
+        chain_id: the chain that the job starts; 0: it starts none.
     """
     if known.machine_id and known.open_chains and seen.machine_id != known.machine_id:
         labels = ", ".join(known.open_chains.values())
         return VisitVerdict(
             go=False,
             person=(
-                f"its machine id is {seen.machine_id}, and that of the host that began "
-                f"{labels} is {known.machine_id}: bring that host back, or: "
+                f"its machine id is {seen.machine_id}, but {labels} began on a host with the "
+                f"machine id {known.machine_id}; make that host reachable again, or run: "
                 f"catena chain cancel {next(iter(known.open_chains))}"
             ),
         )
@@ -272,7 +275,7 @@ def _of_boot(seen: Seen, known: HostKnowledge) -> VisitVerdict:
     if ours and (booted or taken):
         again = known.played != _name(seen.boot) or known.long_ago
         return VisitVerdict(play=again)
-    # A resume asks for the reboot again: it must not run the next chunk of a paused chain.
+    # A resume requests the reboot again. It must not run the next chunk of a paused chain.
     if ours and waits and known.overdue and known.long_ago and not known.paused:
         return VisitVerdict(remind=True)
     return VisitVerdict()
@@ -281,7 +284,7 @@ def _of_boot(seen: Seen, known: HostKnowledge) -> VisitVerdict:
 def _of_start(
     host: str, seen: Seen, known: HostKnowledge, chain_id: int, verdict: VisitVerdict
 ) -> VisitVerdict:
-    """Look for another chain before one starts."""
+    """Return the verdict on a job that starts a chain: another chain may be in its way."""
     clear = f"catena run {host} {CLEAN}"
     if seen.fault:
         text = seen.fault.partition("; to give that chain up")[0]
@@ -294,12 +297,14 @@ def _of_start(
         return VisitVerdict(go=False, wait=wait, play=verdict.play, remind=verdict.remind)
     run = _ended_run(seen, known)
     if run is not None:
-        return VisitVerdict(go=False, forget=run, wait=f"{run}, which is over, is cleared")
+        return VisitVerdict(
+            go=False, forget=run, wait=f"waits until {run}, which is over, is removed"
+        )
     return VisitVerdict(
         go=False,
         refuse=(
-            f"action chain {chain_id} can't start: chain {other}, of which this master knows "
-            f"nothing, waits on {host}; to give that one up: {clear}"
+            f"action chain {chain_id} can't start: chain {other}, which is unknown to this "
+            f"master, waits on {host}; to give that chain up: {clear}"
         ),
     )
 
@@ -315,9 +320,9 @@ def _epoch_of(seen: Seen) -> int:
 
 
 def _is_open(seen: Seen, known: HostKnowledge) -> bool:
-    """Return whether the run that the resume file names is under way, and no older one.
+    """Return whether the resume file names an open run, not an older one of its chain.
 
-    A file without an epoch, as a chain started from files alone leaves it, means the open run.
+    A file without an epoch, which a chain started from files alone leaves, means the open run.
     """
     chain_id, epoch = _chain_of(seen), _epoch_of(seen)
     return chain_id in known.open_chains and epoch in (0, known.epochs.get(chain_id, epoch))
@@ -347,42 +352,42 @@ class VisitEnd(StrEnum):
     """How a visit ended."""
 
     done = "done"
-    away = "away"  #: not reached, or lost; the same may work later
-    person = "person"  #: not the host that it was, or nobody knows whether it is
-    fault = "fault"  #: it can't be used, or what it was given can't be done
+    away = "away"  #: the host was not reached, or the connection was lost; a retry may work
+    person = "person"  #: the host may be another one than before; a person must check
+    fault = "fault"  #: the host can't be used, or the job can't be done
 
 
 @dataclass(frozen=True)
 class EndedVisit:
-    """How a visit ended, and the line for people."""
+    """How a visit ended, with a text for people."""
 
     end: VisitEnd
     text: str = ""
-    #: After a visit that did what it was for: seconds until the next one, unless it is asked for.
+    #: Seconds after a successful visit before the next one; 0: as soon as there is work.
     pause: float = 0.0
 
 
 @dataclass(frozen=True)
 class Leave:
-    """Where the host stands after a visit."""
+    """The new state of a host after a visit."""
 
     event: HostEvent
     detail: str = ""
-    #: It is not visited again before, seconds since the epoch.
+    #: Earliest time of the next visit, seconds since the epoch.
     due: float = 0.0
-    #: Visits in a row that did not get to it, this one included.
+    #: Number of visits in a row that did not reach the host, including this one.
     tries: int = 0
-    #: The job is over: it was never begun, and can't be; why.
+    #: Why the job, which has not begun, is rejected; "": it is not.
     reject: str = ""
 
 
 def leave(ended: EndedVisit, job: OpenJob | None, tries: int, now: float) -> Leave:
-    """Return where a host stands after a visit.
+    """Return the new state of a host after a visit.
 
     Args:
         ended: how the visit ended.
-        job: what it was for, as it stood when the visit ended; None: only a look.
-        tries: visits in a row that did not get to it before.
+        job: the visit's job in its state at the end of the visit; None: it had none.
+        tries: number of visits in a row before this one that did not reach the host.
         now: seconds since the epoch.
     """
     pause = PAUSES[min(tries, len(PAUSES) - 1)]
@@ -393,7 +398,7 @@ def leave(ended: EndedVisit, job: OpenJob | None, tries: int, now: float) -> Lea
     if ended.end is VisitEnd.away:
         return Leave(HostEvent.lose, ended.text, now + pause, tries + 1)
     if job is not None and not job.begun and job.fun != RESUME:
-        # Nothing has happened there: whoever asked knows best what to do about it.
+        # Nothing has run on the host, so the job fails and its caller can decide what to do.
         return Leave(HostEvent.leave, "", 0.0, 0, ended.text)
     return Leave(HostEvent.fail, ended.text, now + PERSON_SECONDS, tries + 1)
 
@@ -401,35 +406,35 @@ def leave(ended: EndedVisit, job: OpenJob | None, tries: int, now: float) -> Lea
 # -- for people --------------------------------------------------------------------------------
 
 
-def words(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -> str:
-    """Return in words where a host stands; "" where there is nothing to say.
+def status_text(facts: HostFacts, detail: str, since: str, again: str, behind: bool) -> str:
+    """Return the status of a host as text; "" if there is nothing to report.
 
     Args:
         facts: of the host.
-        detail: why it stands there.
-        since: clock time when it came to stand there.
-        again: clock time of the next visit, "" without.
-        behind: its chain waits for another one there.
+        detail: reason of the host's state.
+        since: time of day at which the state began.
+        again: time of day of the next visit; "": none is planned.
+        behind: whether its chain waits for another one on the host.
     """
     goes_on = any(job.begun and is_resumable(job.fun) for job in facts.jobs)
-    later = f", again at {again}" if again else ""
+    later = f", next try at {again}" if again else ""
     if facts.state is HostState.visited and facts.tries:
-        return f"over SSH: not reached since {since}, tried again now"
+        return f"over SSH: not reached since {since}, retrying now"
     if facts.state is HostState.visited:
         return f"over SSH: {detail or 'connect'} since {since}"
     if facts.state is HostState.away:
-        waits = "; what runs there goes on and waits for the master" if goes_on else ""
+        waits = "; its running job continues and keeps the result" if goes_on else ""
         return f"over SSH: not reached since {since} ({detail}){later}{waits}"
     if facts.state is HostState.refused:
         return f"over SSH: waits for a person since {since}: {detail}"
     if facts.state is HostState.unfit:
         return f"over SSH: can't be used since {since}: {detail}"
     if not facts.seen:
-        return "over SSH: to be looked at"
+        return "over SSH: waits for its first visit"
     if facts.jobs and all(job.state is Delivery.paused for job in facts.jobs):
         return "over SSH: nothing is sent, its chain must wait"
     if facts.state is HostState.wanted and not behind:
-        return "over SSH: waits for a free place"
+        return "over SSH: waits for a free visit slot"
     if facts.looks and again:
-        return f"over SSH: looked at again at {again}"
+        return f"over SSH: next visit at {again}"
     return f"over SSH: {detail}{later}" if detail else ""

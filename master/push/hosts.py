@@ -1,4 +1,4 @@
-"""Which ids are hosts that SSH reaches: those of the roster that are no minions."""
+"""Tells which ids are hosts that are reached over SSH: those of the roster without an agent."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 from catena.core.errors import CatenaError
 
-#: A roster that renders otherwise although its file is the same is noticed after this.
+#: Age at which an unchanged roster file is read again: a template may render differently.
 OLD_SECONDS = 300.0
 
-#: Reads the roster: id -> grains that it gives to the host.
+#: Reads the roster: id -> grains that the roster gives to the host.
 ReadRoster = Callable[[], Awaitable[Mapping[str, Mapping[str, Any]]]]
 
 
 class RosterHosts:
-    """The ids of the roster, as it was read last.
+    """The hosts of the roster, as it was read last.
 
-    Of an id that is an accepted minion too the minion is meant: an agent that was installed over
-    SSH takes over when the chain that did so is over, and `catena ssh` still reaches the host.
+    An id that is also an accepted minion means the minion: after a chain has installed an agent
+    over SSH, jobs go to the agent. `catena ssh` still reaches the host.
 
     Args:
-        file: the roster, whose change is looked for.
-        read: reads it, in a process of its own: it may be a template.
-        minions: ids of the accepted minions, live.
-        monotonic: seconds.
+        file: the roster file, which is checked for changes.
+        read: reads the roster in another process, because it may be a template.
+        minions: returns the ids of the accepted minions.
+        monotonic: returns seconds on the monotonic clock.
     """
 
     def __init__(
@@ -47,31 +47,31 @@ class RosterHosts:
         self._grains: Mapping[str, Mapping[str, Any]] = {}
         self._known: set[str] = set()
         self._kept: frozenset[str] = frozenset()
-        #: Why the roster can't be read now; "": it can.
+        #: Why the roster can't be read now; "": it could be read.
         self.fault = ""
 
     def __contains__(self, name: object) -> bool:
-        """Return whether SSH reaches *name*, or did, so that its jobs are for nobody else."""
+        """Return whether the jobs of *name* are carried out over SSH."""
         if name in self._kept:
             return True
         known = name in self._grains or name in self._known
         return known and name not in self._minions()
 
     def keep(self, names: Iterable[str]) -> frozenset[str]:
-        """Say which hosts are in the midst of something: a chain may install an agent there.
+        """Set the hosts with open runs: they stay SSH hosts even if a run installs an agent.
 
         Returns:
-            Those that were, and that an agent answers for from now on.
+            Hosts whose runs have ended and that are minions from now on.
         """
         before, self._kept = self._kept, frozenset(names)
         return frozenset(name for name in before - self._kept if name in self._minions())
 
     def know(self, names: Iterable[str]) -> None:
-        """Remember hosts that jobs were for: a roster that is broken changes nothing for them."""
+        """Remember hosts that have got jobs, so that a broken roster does not affect them."""
         self._known.update(names)
 
     def ids(self) -> frozenset[str]:
-        """Return the hosts."""
+        """Return the ids of the hosts that the roster contains now."""
         return frozenset(self._grains) - frozenset(self._minions())
 
     def grains(self, name: str) -> Mapping[str, Any]:
@@ -79,10 +79,10 @@ class RosterHosts:
         return self._grains.get(name, {})
 
     async def refresh(self) -> None:
-        """Read the roster again where it has changed.
+        """Read the roster again if its file has changed.
 
         Raises:
-            CatenaError: it can't be read; the hosts are those of before.
+            CatenaError: the roster can't be read; the hosts stay as they were.
         """
         async with self._lock:
             stamp = _stamp(self._file)

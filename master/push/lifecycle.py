@@ -1,4 +1,4 @@
-"""The life of a host that SSH reaches, as the master sees it, as a literal table."""
+"""The life cycle of a host that is reached over SSH, as a literal table."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from catena.core.fsm import Actor, Kind, Machine, Row
 
 
 class HostState(StrEnum):
-    """Where a host stands; stored as is."""
+    """The states of a host; the values are stored."""
 
-    resting = "resting"  #: nothing is to be done there now
-    wanted = "wanted"  #: something is to be done; a visit begins when there is a free place
-    visited = "visited"  #: a process of this master, or of another one, is with it
-    away = "away"  #: it could not be reached, or was lost; visited again by itself
-    refused = "refused"  #: a person must say whether it is the host that it was
-    unfit = "unfit"  #: reached, but it can't be used as it is
+    resting = "resting"  #: there is no work for the host now
+    wanted = "wanted"  #: there is work; a visit begins when a slot is free
+    visited = "visited"  #: a process of this master or of another one visits it
+    away = "away"  #: it was not reached, or the connection was lost; visits are retried
+    refused = "refused"  #: it may be another host than before; a person must check
+    unfit = "unfit"  #: it was reached but can't be used
 
 
 class HostEvent(StrEnum):
-    """What can happen to a host."""
+    """The events of a host."""
 
     want = "want"
     visit = "visit"
@@ -34,9 +34,9 @@ _S, _E, _A = HostState, HostEvent, Actor
 
 #: How a visit can end: event, state of the host afterwards, who causes it, why.
 _ENDS = (
-    (_E.leave, _S.resting, _A.agent, "what was to be done there is done, or goes on without us"),
+    (_E.leave, _S.resting, _A.agent, "its work is done, or continues without a connection"),
     (_E.lose, _S.away, (_A.agent, _A.system), "not reached, lost, or its master process died"),
-    (_E.refuse, _S.refused, _A.agent, "another host key or another machine than before"),
+    (_E.refuse, _S.refused, _A.agent, "its host key or its machine id has changed"),
     (_E.fail, _S.unfit, _A.agent, "no login, no Python, a full disk or an unusable job"),
 )
 
@@ -52,18 +52,18 @@ HOST: Machine[HostState, HostEvent] = Machine(
     },
     (_S.wanted,),
     [
-        Row(_S.resting, _E.want, _S.wanted, _A.system, "a job, a chain or a first look"),
-        Row(_S.unfit, _E.want, _S.wanted, _A.system, "a job or a look is asked for again"),
+        Row(_S.resting, _E.want, _S.wanted, _A.system, "a job, a chain or a first visit"),
+        Row(_S.unfit, _E.want, _S.wanted, _A.system, "a job or a visit is requested again"),
         *(
-            Row(state, _E.visit, _S.visited, _A.system, "a place is free and its time has come")
+            Row(state, _E.visit, _S.visited, _A.system, "a slot is free and a visit is due")
             for state in (_S.resting, _S.wanted, _S.away, _S.refused, _S.unfit)
         ),
         *(Row(_S.visited, event, target, by, why) for event, target, by, why in _ENDS),
         *(
-            Row(state, _E.rest, _S.resting, _A.system, "nothing is to be done there any more")
+            Row(state, _E.rest, _S.resting, _A.system, "there is no work for it any more")
             for state in (_S.wanted, _S.away, _S.refused, _S.unfit)
         ),
     ],
     failures=[_E.lose, _E.refuse, _E.fail],
-    unfailing={_S.wanted: "it waits for a free place of the master; only a visit can fail"},
+    unfailing={_S.wanted: "it waits for a free slot of the master; only a visit can fail"},
 )

@@ -1,4 +1,4 @@
-"""Queries on what a look at a host found; each runs in the transaction of its caller."""
+"""Queries on the facts that visits read; each runs in its caller's transaction."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def runs(conn: sa.Connection, host: str) -> list[ChainMinion]:
 
 
 def set_played(conn: sa.Connection, host: str, boot: str, now: float) -> None:
-    """Store for which boot of a host its start event was made or its reboot was requested."""
+    """Store the boot for which the master made a start event or requested a reboot again."""
     values = {"played": boot[:64], "played_at": now}
     conn.execute(sa.update(SSH_HOSTS).where(SSH_HOSTS.c.id == host).values(values))
 
 
 def store(conn: sa.Connection, host: str, facts: HostReport, now: float) -> None:
-    """Store the facts that a host reported about itself, as a host and as a minion."""
+    """Store a host's facts in the tables of SSH hosts and of minions."""
     own = {
         "machine_id": facts.machine_id[:64],
         "boot_id": facts.boot_id[:64],

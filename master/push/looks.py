@@ -1,4 +1,4 @@
-"""What a look at a host found, taken in: one transaction stores it and all that follows."""
+"""Stores the facts that a visit read on a host, and all that follows, in one transaction."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class EventRecorder(Protocol):
 
 @dataclass(frozen=True)
 class Looks:
-    """Takes in looks.
+    """Stores the facts of hosts, and what follows from them.
 
     Args:
-        bus: where start events go.
+        bus: records start events.
         clocks: reads both clocks.
-        again: seconds after which a reboot that did not happen is asked for again.
-        holds: knows which jobs must wait.
+        again: seconds after which a reboot that did not happen is requested again.
+        holds: tells which jobs must wait.
     """
 
     bus: EventRecorder
@@ -55,14 +55,14 @@ class Looks:
     def take(
         self, conn: sa.Connection, host: str, facts: HostReport, job: OpenJob | None, chain_id: int
     ) -> VisitVerdict:
-        """Store what a host said of itself; return what follows.
+        """Store the facts of a host and their consequences; return the verdict.
 
         Args:
             conn: the running transaction.
-            host: its id.
-            facts: what was found.
-            job: what the visit is for.
-            chain_id: of the chain that the job starts; 0: none.
+            host: id of the host.
+            facts: what the visit reported.
+            job: job of the visit; None: it has none.
+            chain_id: the chain that the job starts; 0: it starts none.
         """
         now = self.clocks()
         seen = _seen(facts)
@@ -72,10 +72,10 @@ class Looks:
             return verdict
         row = rows.host(conn, host)
         if row is not None and row.tries:
-            self.tell(conn, host, "reached", "")
+            self.publish(conn, host, "reached", "")
         look_rows.store(conn, host, facts, now.wall)
         if verdict.play:
-            self._play(conn, host, facts, now.wall)
+            self._record_start(conn, host, facts, now.wall)
         if verdict.play or verdict.remind:
             name = facts.boot_id or facts.boot_time
             look_rows.set_played(conn, host, name, now.wall)
@@ -86,12 +86,12 @@ class Looks:
             fence_rows.forget(ChainLedger(conn, now), verdict.forget, host)
         return verdict
 
-    def tell(self, conn: sa.Connection, host: str, what: str, detail: str) -> None:
-        """Tell who watches a chain of a host what it waits for there.
+    def publish(self, conn: sa.Connection, host: str, what: str, detail: str) -> None:
+        """Record an event about a host's state for each chain with work there.
 
         Args:
             conn: the running transaction.
-            host: its id.
+            host: id of the host.
             what: "away", "refused", "unfit", or "reached" (again).
             detail: why, for people.
         """
@@ -124,15 +124,15 @@ class Looks:
     def _paused(
         self, conn: sa.Connection, host: str, first: ChainMinion | None, job: OpenJob | None
     ) -> str:
-        """Return why the work of a visit must wait; "": it may go on."""
+        """Return why the work of a visit must wait; "": it need not wait."""
         if job is not None:
             (spec,) = (order.spec for order in job_rows.orders(conn, job.jid, [host]))
             return self.holds.paused(conn, spec, (host,)).get(host, "")
         found = pauses.on(pauses.of_run(conn, first.run), host) if first is not None else None
         return told(found) if found is not None else ""
 
-    def _play(self, conn: sa.Connection, host: str, facts: HostReport, now: float) -> None:
-        """Make the event that an agent's first Hello after the boot would have made."""
+    def _record_start(self, conn: sa.Connection, host: str, facts: HostReport, now: float) -> None:
+        """Record the start event that an agent's first Hello after the boot would have caused."""
         tag = events.minion_start(host)
         data = {
             "id": host,
@@ -145,7 +145,7 @@ class Looks:
             "session": facts.boot_id,
             "version": __version__,
             "pending_resume": facts.pending,
-            # What runs there came from this master.
+            # The runtime on the host comes from this master, so its version is known.
             "resume": minion_rows.resumable(AGENT_WIRE, facts.pending),
         }
         self.bus.record(conn, tag, data)
@@ -157,6 +157,6 @@ def _seen(facts: HostReport) -> Seen:
 
 
 def _is_resuming(conn: sa.Connection, host: str, run: ChainMinion) -> bool:
-    """Return whether the job that starts a run, or one that resumes it, is open."""
+    """Return whether a job that starts or resumes a run is open."""
     ref = RunRef(run.chain_id, run.epoch)
     return run_job_rows.is_worked_on(ref, run_job_rows.open_jobs(conn, host))

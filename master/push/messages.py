@@ -1,7 +1,7 @@
 """Messages between the master and the process of a visit: records in frames.
 
-The visit begins with `HostReport`, is told whether to continue, and ends by itself. Although it
-runs on the same host, all types in its messages are checked.
+The visit sends a `HostReport`, waits for `Go`, and ends by itself. All types in its messages are
+checked although it runs on the master's host, because they contain data of the visited host.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def size_of(head: bytes) -> int:
     """
     size = int.from_bytes(head, "big")
     if size > FRAME_LIMIT:
-        raise PeerError(f"a frame of {size} bytes")
+        raise PeerError(f"a frame of {size} bytes exceeds the limit of {FRAME_LIMIT} bytes")
     return size
 
 
@@ -182,6 +182,6 @@ def unpack(body: bytes) -> Any:
     data = msgpack.unpackb(body, raw=False, strict_map_key=False)
     kind = _KINDS.get(str(data.get("kind"))) if isinstance(data, dict) else None
     if kind is None:
-        raise PeerError("a visit says what no visit says")
+        raise PeerError("a message between master and visit has an unknown kind")
     message = decode(kind, data["data"], kind.__name__)
     return finite_record(message) if kind in _OF_THE_HOST else message

@@ -78,34 +78,40 @@ class Reports:
         self._jid = job.jid if job is not None else ""
         self._last: asyncio.Future[Any] | Pending | None = None
 
-    async def take(self, word: Any) -> None:
-        """Process a message of the visit; later stores happen in the same order."""
+    async def take(self, message: Any) -> None:
+        """Process a message of the visit; messages are stored in their order."""
         if not self._jid:
             return
-        if isinstance(word, m.Began):
+        if isinstance(message, m.Began):
             self._keep(self._returns.received(self._host, JobReceived(self._jid, 0)))
-        elif isinstance(word, m.Stepped) and word.kind == "event":
-            event_id = f"{self._jid}-{word.seq}"
-            self._keep(self._fire(self._host, event_id, word.data))
-        elif isinstance(word, m.Stepped):
-            progress = JobProgress(self._jid, word.seq, word.kind, word.data, word.when)
+        elif isinstance(message, m.Stepped) and message.kind == "event":
+            event_id = f"{self._jid}-{message.seq}"
+            self._keep(self._fire(self._host, event_id, message.data))
+        elif isinstance(message, m.Stepped):
+            progress = JobProgress(
+                self._jid, message.seq, message.kind, message.data, message.when
+            )
             self._keep(self._returns.progressed(self._host, progress))
-        elif isinstance(word, m.Printed):
-            part = JobOutput(self._jid, word.attempt, word.at, word.size, word.stream, word.text)
+        elif isinstance(message, m.Printed):
+            part = JobOutput(
+                self._jid, message.attempt, message.at, message.size, message.stream, message.text
+            )
             # Drop invalid output, like that of a minion.
             with contextlib.suppress(LimitError):
                 self._keep(self._outputs.received(_NOBODY, self._host, part, _NO_ID))
-        elif isinstance(word, m.NeverBegan):
-            await self._returns.rejected(self._host, JobRejected(self._jid, "it never began"))
+        elif isinstance(message, m.NeverBegan):
+            await self._returns.rejected(
+                self._host, JobRejected(self._jid, "cancelled before it began")
+            )
 
-    async def returned(self, word: m.Returned) -> None:
+    async def returned(self, message: m.Returned) -> None:
         """Store a return durably.
 
         Raises:
-            CatenaError: it could not be stored; the host keeps it.
+            CatenaError: the return could not be stored; the host keeps it.
         """
-        envelope = Envelope(_NO_ID, _NO_ID, word.ret)
-        await self._returns.returned(_NOBODY, self._host, word.ret, envelope)
+        envelope = Envelope(_NO_ID, _NO_ID, message.ret)
+        await self._returns.returned(_NOBODY, self._host, message.ret, envelope)
 
     async def finish(self) -> None:
         """Wait until all reports are stored."""

@@ -1,4 +1,4 @@
-"""Queries on hosts that SSH reaches; each runs in the transaction of its caller."""
+"""Queries on hosts that are reached over SSH; each runs in its caller's transaction."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from catena.master.store.lists import slices
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import DELIVERIES, JOBS
 
-#: SQLite binds at most 32 766 values per statement.
+#: Maximum number of parameters in one list of a query; SQLite allows 32 766 in total.
 SLICE = 5000
-#: Of a run on a host that has something to do.
+#: States of a run that has not ended on a host.
 _UNENDED = [state.value for state in (MinionState.pending, *OPEN_MINIONS)]
 OPEN_STATES = [state.value for state in OPEN]
-#: Subject of the leases of hosts that are visited.
+#: Subject of the leases of visited hosts.
 LEASED = "ssh_host"
 _MOVES = PlainLifeCycle(SSH_HOSTS, HOST, ("id",))
 
@@ -72,13 +72,13 @@ def _hosts(conn: sa.Connection, query: sa.Select[Any]) -> dict[str, HostRecord]:
 
 
 def want(conn: sa.Connection, ids: Iterable[str], now: float, *, look: bool = False) -> list[str]:
-    """Have hosts visited that rest, or that nobody asked for before; return those.
+    """Request visits of hosts; return the ids of those that were resting, unfit or new.
 
     Args:
         conn: the running transaction.
-        ids: of hosts.
+        ids: of the hosts.
         now: seconds since the epoch.
-        look: only those that were never looked at.
+        look: only hosts that were never visited.
     """
     moved = []
     for name in sorted(set(ids)):
@@ -104,12 +104,12 @@ def move(
     now: float,
     **values: Any,
 ) -> bool:
-    """Move a host by its life cycle, if it is still in the state that was read.
+    """Apply an event to a host; return False if its state does not allow it or has changed.
 
-    The time since which a host is not reached stays as it is, however often it is tried.
+    Repeated failed visits do not change the time since which the host is not reached.
 
     Raises:
-        ActorError: the transition is not for *actor*.
+        ActorError: *actor* may not cause the event.
     """
     source = HostState(row.state)
     if not HOST.allows(source, event):
@@ -123,24 +123,24 @@ def move(
 
 
 def host(conn: sa.Connection, name: str) -> HostRecord | None:
-    """Return one host; None if nobody ever asked for it."""
+    """Return one host; None if no visit of it was ever requested."""
     row = conn.execute(_HOST_ROWS.where(SSH_HOSTS.c.id == name)).first()
     return None if row is None else HostRecord._make(row)
 
 
 def known_ids(conn: sa.Connection) -> Sequence[str]:
-    """Return the ids of all hosts that were ever requested."""
+    """Return the ids of all hosts for which a visit was ever requested."""
     return conn.execute(sa.select(SSH_HOSTS.c.id)).scalars().all()
 
 
 def set_detail(conn: sa.Connection, name: str, detail: str) -> None:
-    """Store what is displayed of a host; a longer text is cut off."""
+    """Store the text that is displayed for a host, at most 300 characters."""
     rule = SSH_HOSTS.c.id == name
     conn.execute(sa.update(SSH_HOSTS).where(rule).values(detail=detail[:300]))
 
 
 def without_lease(conn: sa.Connection, now: float) -> list[HostRecord]:
-    """Return the hosts that are visited by a master whose lease is over."""
+    """Return the visited hosts whose lease has expired."""
     visited = SSH_HOSTS.c.state == HostState.visited.value
     live = leases.is_live(LEASED, SSH_HOSTS.c.id, now)
     return list(_hosts(conn, _HOST_ROWS.where(visited, sa.not_(live))).values())
@@ -155,7 +155,7 @@ def hosts(conn: sa.Connection, names: Collection[str]) -> dict[str, HostRecord]:
 
 
 def with_open_jobs(conn: sa.Connection, names: Collection[str]) -> list[str]:
-    """Return those of *names* that have a job which they have not ended."""
+    """Return those of *names* that have an open job."""
     found: list[str] = []
     for some in slices(list(names), SLICE):
         rule = DELIVERIES.c.minion.in_(some)
@@ -165,12 +165,12 @@ def with_open_jobs(conn: sa.Connection, names: Collection[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Desk:
-    """All hosts that were ever asked for, with what is known of each."""
+class HostOverview:
+    """Rows and facts of all hosts for which a visit was ever requested, by id."""
 
     rows: Mapping[str, HostRecord]
     facts: Mapping[str, HostFacts]
-    #: Those with a run that has not ended.
+    #: Hosts with an open run.
     busy: frozenset[str] = frozenset()
 
 
@@ -180,28 +180,28 @@ class _Gathered:
     looks: list[float] = field(default_factory=list)
 
 
-def desk(conn: sa.Connection, now: ClockReading, again: float) -> Desk:
-    """Return what is known of all hosts.
+def overview(conn: sa.Connection, now: ClockReading, again: float) -> HostOverview:
+    """Return rows and facts of all hosts.
 
     Args:
         conn: a snapshot.
         now: both clocks.
-        again: seconds after which a host whose reboot was asked for is looked at.
+        again: seconds after a requested reboot at which the host is visited.
     """
     found = _hosts(conn, _HOST_ROWS)
     if not found:
-        return Desk({}, {})
-    return _desk(conn, found, sa.select(SSH_HOSTS.c.id), now, again)
+        return HostOverview({}, {})
+    return _overview(conn, found, sa.select(SSH_HOSTS.c.id), now, again)
 
 
-def _desk(
+def _overview(
     conn: sa.Connection,
     found: Mapping[str, HostRecord],
     ours: sa.Select[tuple[str]],
     now: ClockReading,
     again: float,
-) -> Desk:
-    """Return what is known of the hosts *found*, whose ids *ours* selects."""
+) -> HostOverview:
+    """Return the overview of the hosts *found*, whose ids *ours* selects."""
     gathered: defaultdict[str, _Gathered] = defaultdict(_Gathered)
     runs = _open_runs(conn, ours)
     for name, job in _jobs(conn, ours, runs):
@@ -219,7 +219,7 @@ def _desk(
             tuple(own.looks),
             row.tries,
         )
-    return Desk(found, facts, frozenset(runs))
+    return HostOverview(found, facts, frozenset(runs))
 
 
 def _open_runs(
@@ -258,9 +258,9 @@ def _looks(
     gathered: Mapping[str, _Gathered],
     found: Mapping[str, HostRecord],
 ) -> Iterable[tuple[str, float]]:
-    """Yield when hosts are to be looked at.
+    """Yield host and time of visits without a job, seconds since the epoch.
 
-    Those whose reboot has had its time, and those that nobody resumes although it is proven.
+    Such a visit is due when a reboot should be over, or when no job resumes the next chunk.
     """
     for name, mine in runs.items():
         run = mine[0]
@@ -283,12 +283,12 @@ def _waits_for_boot(row: ChainExecution) -> bool:
 
 
 def _remaining(row: ChainExecution, now: ClockReading, again: float) -> float:
-    """Return how long a reboot still has, by the clock that nobody can set."""
+    """Return the seconds that a reboot may still take, by the monotonic clock."""
     return again + row.delay_seconds - passed(chain_rows.picked_up(row), now)
 
 
 def overdue(conn: sa.Connection, run: ChainMinion, now: ClockReading, again: float) -> bool:
-    """Return whether a reboot of a run has had all the time that it is given before a reminder."""
+    """Return whether a requested reboot of a run is late enough to be requested again."""
     return any(
         chain_decide.boundary_overdue(
             chain_rows.picked_up(row),
@@ -301,20 +301,20 @@ def overdue(conn: sa.Connection, run: ChainMinion, now: ClockReading, again: flo
 
 
 def asked_in(conn: sa.Connection, run: ChainMinion) -> list[str]:
-    """Return the boots in which reboots of a run were asked for that are not proven."""
+    """Return the boot ids in which a run requested reboots that are not proven yet."""
     rows = chain_rows.executions(conn, run.run, run.minion)
     return [row.boot_id for row in rows if _waits_for_boot(row) and row.boot_id]
 
 
 def open_chains(conn: sa.Connection, name: str) -> list[int]:
-    """Return the chains that were dispatched and have something to do on a host."""
+    """Return the ids of chains with an open or pending run on a host."""
     mine = CHAIN_MINIONS.c
     query = chain_rows.MINION_ROWS.where(LIVE, mine.minion == name, mine.state.in_(_UNENDED))
     return sorted({run.chain_id for run in chain_rows.minion_runs(conn, query)})
 
 
 class HoldingHost(NamedTuple):
-    """A host that holds a dispatched chain."""
+    """A host that blocks a dispatched chain."""
 
     id: str
     state: str
@@ -340,29 +340,30 @@ def holding_chains(
     return [HoldingHost(*row) for row in conn.execute(query.limit(limit))]
 
 
-def said(
+def status_texts(
     conn: sa.Connection,
     names: Collection[str],
     ahead: Collection[str],
     now: ClockReading,
     again: float,
 ) -> dict[str, str]:
-    """Return in words where hosts stand; who is none of SSH's is left out.
+    """Return host -> its status as text, for those of *names* that are SSH hosts.
 
     Args:
         conn: a snapshot.
-        names: of minions and hosts.
+        names: ids of minions and hosts.
         ahead: those of them whose chain waits for another one there.
         now: both clocks.
-        again: seconds after which a host whose reboot was asked for is looked at.
+        again: seconds after a requested reboot at which the host is visited.
     """
     known = hosts(conn, names)
     ours = sa.select(SSH_HOSTS.c.id).where(SSH_HOSTS.c.id.in_(list(known)))
     found = {}
-    for name, facts in _desk(conn, known, ours, now, again).facts.items() if known else ():
+    for name, facts in _overview(conn, known, ours, now, again).facts.items() if known else ():
         row, at = known[name], decide.next_time(facts)
         later = _time(at) if at is not None and at > now.wall else ""
-        found[name] = decide.words(facts, row.detail, _time(row.since), later, name in ahead)
+        since = _time(row.since)
+        found[name] = decide.status_text(facts, row.detail, since, later, name in ahead)
     return found
 
 
@@ -371,7 +372,7 @@ def _time(seconds: float) -> str:
 
 
 def delivery(conn: sa.Connection, jid: str, name: str) -> OpenJob | None:
-    """Return one job of a host as it stands now, None where it has ended."""
+    """Return one job of a host in its current state; None if it has ended."""
     query = (
         sa.select(DELIVERIES.c.state, DELIVERIES.c.cancel, JOBS.c.fun)
         .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)

@@ -1,4 +1,4 @@
-"""The master's end of one visit: a process, and the words between."""
+"""The master's side of one visit: its process, and the messages from and to it."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from typing import Any
 from catena.core.errors import CatenaError
 from catena.master.push import messages as m
 
-#: For a process that has said its last word to end.
+#: Time in which a process must end after its last message.
 END_SECONDS = 2.0
 
 
 class VisitDiedError(CatenaError):
-    """The process of a visit ended without a word, or hung."""
+    """The process of a visit ended before its last message."""
 
 
 class Visitor:
     """The process of one visit.
 
     Args:
-        process: `python -m catena.master.push.child`, with pipes.
+        process: `python -m catena.master.push.child` with pipes as stdin and stdout.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
-        #: It has said its last word.
+        #: Whether the last message was received.
         self._over = False
 
     @classmethod
     async def start(cls, order: m.VisitOrder) -> Visitor:
-        """Return a visit that has its order.
+        """Start the process of a visit and send its order.
 
         Raises:
-            VisitDiedError: it ended at once.
+            VisitDiedError: the process ended at once.
         """
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-m", "catena.master.push.child",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=4 * 1024 * 1024,
-            # What the user's terminal sends to the master's group is not meant for it.
+            # A new session: signals of the user's terminal reach only the master.
             start_new_session=True,
         )  # fmt: skip
         visitor = cls(process)
         try:
-            await visitor.say(order)
+            await visitor.send(order)
         except BaseException:
             await visitor.end()
             raise
         return visitor
 
-    async def say(self, message: Any) -> None:
-        """Tell the visit.
+    async def send(self, message: Any) -> None:
+        """Send a message to the process.
 
         Raises:
-            VisitDiedError: it has ended.
+            VisitDiedError: the process has ended.
         """
         assert self._process.stdin is not None
         try:
@@ -65,11 +65,11 @@ class Visitor:
         except ConnectionError:
             raise VisitDiedError("the process of the visit has ended") from None
 
-    async def words(self) -> AsyncIterator[Any]:
-        """Yield what the visit says, until it is done.
+    async def messages(self) -> AsyncIterator[Any]:
+        """Yield the messages of the process up to its last one.
 
         Raises:
-            VisitDiedError: it ended without a last word.
+            VisitDiedError: the process ended before its last message.
         """
         assert self._process.stdout is not None
         while True:
@@ -86,9 +86,9 @@ class Visitor:
                 return
 
     async def end(self) -> None:
-        """End the process; what runs on the host goes on."""
+        """End the process; runs on the host continue."""
         if self._over:
-            # It ends by itself now; a signal would meet who reaps it.
+            # The process ends by itself now, and a signal could hit a reused process id.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), END_SECONDS)
                 return

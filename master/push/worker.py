@@ -1,8 +1,8 @@
-"""Carries out jobs on hosts that are reached by SSH: when to visit which, and what follows.
+"""Carries out jobs on hosts that are reached over SSH: plans visits and applies their results.
 
-The tasks of a host are in the store, as jobs and deliveries like those of minions; its reports are
-processed like a minion's (`master.jobs.returns`). A master may therefore die at any moment: the
-next one finds the same open deliveries, visits the same hosts, and finds the same runs there.
+A host's work is in the store as jobs and deliveries, like that of minions. Its reports are
+processed like those of a minion (`master.jobs.returns`). A master may therefore die at any moment:
+the next one finds the same open deliveries, visits the same hosts, and finds the same runs there.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from catena.master.jobs.returns import Returns
 from catena.master.process.clocks import ClockReading
 from catena.master.push import decide, rows
 from catena.master.push import messages as m
-from catena.master.push.decide import EndedVisit, Errand, Leave, OpenJob
+from catena.master.push.decide import EndedVisit, Leave, OpenJob, VisitPurpose
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.push.looks import Looks
@@ -48,13 +48,14 @@ from catena.transport.messages import JobRejected
 
 LOG = logging.getLogger(__name__)
 
-#: Maximum sleep in seconds, and below the minimum.
+#: Maximum and minimum sleep between two ticks.
 TICK_SECONDS = 5.0
 SHORTEST_SECONDS = 0.05
 #: Seconds after which a visit whose lease was not renewed may be taken over.
 LEASE_SECONDS = 30.0
-#: Seconds between renewals of a visit's lease, and between checks for a cancelled job.
+#: Seconds between checks for a cancelled job during a visit.
 HOLD_SECONDS = 0.5
+#: Seconds between renewals of a visit's lease.
 LEASE_EVERY = 10.0
 #: Seconds between comparisons of all open jobs with the roster, in case a wake was lost.
 SWEEP_SECONDS = 60.0
@@ -84,17 +85,18 @@ class WorkerParts:
     steady: Callable[[], float]
     #: Returns files that only one host sees: path below the roots -> file.
     overlay: Callable[[str], Mapping[str, Path]]
-    #: The master's settings as plain data, and below the folder of its configuration.
+    #: The master's settings as plain data.
     settings: Mapping[str, Any]
+    #: Folder of the master's configuration.
     config_dir: str
     extra_roots: tuple[str, ...]
     #: Maximum number of concurrent visits.
     width: int
     #: Seconds after a requested reboot at which a host is looked at.
     again: float
-    #: Called when a visit has ended, to wake those who wait for its findings.
+    #: Called when a visit has ended, to wake tasks that wait for its facts.
     left: Callable[[], object] = lambda: None
-    #: Called with hosts for which an agent now answers.
+    #: Called with hosts that are minions from now on.
     hand_over: Callable[[Collection[str]], object] = lambda names: None
     #: Starts a visit.
     start: Callable[[m.VisitOrder], Any] = Visitor.start
@@ -107,13 +109,15 @@ class _Visit:
     """A visit in progress."""
 
     host: str
-    errand: Errand
+    purpose: VisitPurpose
     #: The lease of the host, required for all that the visit stores about it.
     lease: Lease
     task: asyncio.Task[None] | None = None
     visitor: Visitor | None = None
+    #: Current phase, and the phase that was stored last.
     phase: str = ""
-    told: str = ""
+    stored_phase: str = ""
+    #: Whether the cancellation of the job was sent to the visit.
     called_off: bool = False
     #: Number of preceding visits that did not reach the host; 0 once this one has.
     tries: int = 0
@@ -129,10 +133,10 @@ class SshWorker:
         self._visits: dict[str, _Visit] = {}
         self._swept = float("-inf")
 
-    # -- asked from outside --------------------------------------------------------------------
+    # -- interface -----------------------------------------------------------------------------
 
     def takes(self, name: str) -> bool:
-        """Return whether the jobs of *name* are carried out here."""
+        """Return whether the jobs of *name* are carried out over SSH."""
         return name in self._parts.hosts
 
     def wake(self, names: Collection[str]) -> None:
@@ -170,12 +174,12 @@ class SshWorker:
             found[name] = KnownHost(row.machine_id, row.boot_id, unfit, row.detail)
         return found
 
-    def said(
+    def status_texts(
         self, conn: sa.Connection, names: Collection[str], ahead: Collection[str]
     ) -> dict[str, str]:
         """Return descriptions of the states of those of *names* that are SSH hosts."""
         ours = [name for name in names if self.takes(name)]
-        return rows.said(conn, ours, ahead, self._parts.clocks(), self._parts.again)
+        return rows.status_texts(conn, ours, ahead, self._parts.clocks(), self._parts.again)
 
     # -- the loop ------------------------------------------------------------------------------
 
@@ -188,7 +192,7 @@ class SshWorker:
                 try:
                     delay = await self.tick()
                 except (CatenaError, OSError) as error:
-                    LOG.warning("ssh: %s", error)
+                    LOG.warning("planning visits over SSH failed: %s", error)
                 try:
                     async with asyncio.timeout(delay):
                         await self._news.wait()
@@ -205,30 +209,30 @@ class SshWorker:
             self._swept = now.mono
             await self._sweep(now.wall)
         await self._release(now.wall)
-        desk = await self._store.read(lambda conn: rows.desk(conn, now, self._parts.again))
-        handed_over = self._parts.hosts.keep({*desk.busy, *self._visits})
+        overview = await self._store.read(lambda conn: rows.overview(conn, now, self._parts.again))
+        handed_over = self._parts.hosts.keep({*overview.busy, *self._visits})
         if handed_over:
             self._parts.hand_over(handed_over)
-        if not desk.rows:
+        if not overview.rows:
             # No host was ever requested; the first request wakes the loop.
             return SWEEP_SECONDS
         times = [now.wall + TICK_SECONDS]
-        for name in sorted(desk.facts, key=lambda one: desk.facts[one].due):
-            facts = desk.facts[name]
+        for name in sorted(overview.facts, key=lambda one: overview.facts[one].due):
+            facts = overview.facts[name]
             if not self.takes(name):
-                # An agent with this name answers now.
+                # The host is a minion now.
                 continue
             for job in decide.too_late(facts, self._parts.steady()):
-                await self._give_up(name, job, desk.rows[name].detail)
+                await self._give_up(name, job, overview.rows[name].detail)
             if decide.rests(facts):
-                await self._move(desk.rows[name], HostEvent.rest, detail="", due=0.0, tries=0)
+                await self._move(overview.rows[name], HostEvent.rest, detail="", due=0.0, tries=0)
                 continue
-            found = decide.errand(facts, now.wall)
+            found = decide.purpose(facts, now.wall)
             if found is None:
                 at = decide.next_time(facts)
                 times += [at] if at is not None else []
             elif len(self._visits) < self._parts.width and name not in self._visits:
-                await self._begin(desk.rows[name], found)
+                await self._begin(overview.rows[name], found)
         return max(SHORTEST_SECONDS, min(times) - now.wall)
 
     async def _refresh(self) -> None:
@@ -260,8 +264,8 @@ class SshWorker:
         """
         self._parts.hosts.know(await self._store.read(rows.known_ids))
         now = self._parts.clocks()
-        desk = await self._store.read(lambda conn: rows.desk(conn, now, self._parts.again))
-        self._parts.hosts.keep(desk.busy)
+        overview = await self._store.read(lambda conn: rows.overview(conn, now, self._parts.again))
+        self._parts.hosts.keep(overview.busy)
         await self._refresh()
         await self._take_over()
 
@@ -284,7 +288,7 @@ class SshWorker:
 
     # -- one visit -----------------------------------------------------------------------------
 
-    async def _begin(self, row: HostRecord, errand: Errand) -> None:
+    async def _begin(self, row: HostRecord, purpose: VisitPurpose) -> None:
         """Take the lease of a host and its job, then start the visit."""
         now = self._parts.clocks().wall
 
@@ -296,9 +300,9 @@ class SshWorker:
             if lease is None:
                 # Raising rolls back the transition with the transaction.
                 raise LeaseLostError
-            if errand.job is not None:
+            if purpose.job is not None:
                 # From here on a cancellation is sent to the host instead of only being stored.
-                job_rows.mark_sent(conn, errand.job.jid, [row.id], now)
+                job_rows.mark_sent(conn, purpose.job.jid, [row.id], now)
             return lease
 
         try:
@@ -308,25 +312,27 @@ class SshWorker:
         if lease is None:
             return
         failpoints.hit("visit.claimed")
-        visit = _Visit(row.id, errand, lease, tries=row.tries)
+        visit = _Visit(row.id, purpose, lease, tries=row.tries)
         self._visits[row.id] = visit
         visit.task = asyncio.create_task(self._visit(visit), name=f"ssh {row.id}")
 
     async def _visit(self, visit: _Visit) -> None:
-        holding = asyncio.create_task(self._hold(visit))
-        ended = EndedVisit(decide.VisitEnd.away, "the visit was cut off")
+        holding = asyncio.create_task(self._maintain(visit))
+        ended = EndedVisit(decide.VisitEnd.away, "the visit was cancelled")
         try:
             ended = await self._go(visit)
         except VisitDiedError as error:
             ended = EndedVisit(decide.VisitEnd.away, str(error))
         except StoreUnavailableError as error:
-            ended = EndedVisit(decide.VisitEnd.away, f"the master can't store it: {error}")
+            ended = EndedVisit(
+                decide.VisitEnd.away, f"the master can't store its reports: {error}"
+            )
         except CatenaError as error:
             ended = EndedVisit(decide.VisitEnd.fault, str(error))
         except Exception as error:
             LOG.exception("the visit of %s failed", visit.host)
             ended = EndedVisit(
-                decide.VisitEnd.away, f"a fault of the master: {error!r}; its log says where"
+                decide.VisitEnd.away, f"an error of the master: {error!r}; see its log"
             )
         finally:
             holding.cancel()
@@ -339,33 +345,33 @@ class SshWorker:
         if order is None:
             return EndedVisit(decide.VisitEnd.done)
         visit.visitor = await self._parts.start(order)
-        job = visit.errand.job
+        job = visit.purpose.job
         reports = Reports(
             self._parts.returns, visit.host, job, self._parts.fire, self._parts.outputs
         )
         result = EndedVisit(decide.VisitEnd.done)
-        async for word in visit.visitor.words():
-            if isinstance(word, m.Phased):
-                visit.phase = word.phase + (f": {word.text}" if word.text else "")
-            elif isinstance(word, m.HostReport):
+        async for message in visit.visitor.messages():
+            if isinstance(message, m.Phased):
+                visit.phase = message.phase + (f": {message.text}" if message.text else "")
+            elif isinstance(message, m.HostReport):
                 visit.tries = 0
-                result = await self._judge(visit, word)
-            elif isinstance(word, m.Returned):
-                await reports.returned(word)
+                result = await self._judge(visit, message)
+            elif isinstance(message, m.Returned):
+                await reports.returned(message)
                 failpoints.hit("visit.stored")
-                await visit.visitor.say(m.Kept())
-            elif isinstance(word, m.Troubled):
-                return EndedVisit(decide.VisitEnd(word.end), word.text)
+                await visit.visitor.send(m.Kept())
+            elif isinstance(message, m.Troubled):
+                return EndedVisit(decide.VisitEnd(message.end), message.text)
             else:
-                await reports.take(word)
+                await reports.take(message)
         await reports.finish()
         return result
 
     async def _order(self, visit: _Visit) -> m.VisitOrder | None:
         """Return the order of a visit; None if its job has ended meanwhile."""
         spec, cancel = None, ""
-        if visit.errand.job is not None:
-            job = await self._now(visit)
+        if visit.purpose.job is not None:
+            job = await self._current_job(visit)
             if job is None or job.state is Delivery.paused:
                 return None
             spec, cancel = await self._spec(job.jid, visit.host), job.cancel
@@ -386,7 +392,7 @@ class SshWorker:
 
     async def _judge(self, visit: _Visit, facts: m.HostReport) -> EndedVisit:
         """Store the findings and their consequences, and decide whether to continue."""
-        job = await self._now(visit)
+        job = await self._current_job(visit)
         chain_id = 0
         if job is not None and job.fun == START:
             spec = await self._spec(job.jid, visit.host)
@@ -398,9 +404,9 @@ class SshWorker:
         failpoints.hit("visit.looked")
         assert visit.visitor is not None
         if verdict.remind:
-            await self._remind(visit.host)
+            await self._request_reboot(visit.host)
         go = verdict.go and job is not None
-        await visit.visitor.say(m.Go(go))
+        await visit.visitor.send(m.Go(go))
         if verdict.person:
             return EndedVisit(decide.VisitEnd.person, verdict.person)
         if verdict.refuse:
@@ -412,14 +418,14 @@ class SshWorker:
         news = go or verdict.play or verdict.remind
         return EndedVisit(decide.VisitEnd.done, "", 0.0 if news else self._parts.again)
 
-    async def _remind(self, host: str) -> None:
-        """Ask a host again to reboot, because the runner that should do so is gone."""
-        LOG.info("%s has not rebooted: it is asked again", host)
+    async def _request_reboot(self, host: str) -> None:
+        """Request a reboot again, because the host's runner died before the first one."""
+        LOG.info("%s has not rebooted; the reboot is requested again", host)
         meta = {"suma-action-chain": True}
         request = JobRequest("root", FunctionCall(RESUME, metadata=meta), minions=(host,))
         await self._parts.jobs.submit(request)
 
-    async def _hold(self, visit: _Visit) -> None:
+    async def _maintain(self, visit: _Visit) -> None:
         """Renew the lease, show the visit's phase, and forward a cancellation of its job."""
         held = self._parts.clocks().mono
         while True:
@@ -427,39 +433,39 @@ class SshWorker:
             try:
                 if self._parts.clocks().mono - held >= LEASE_EVERY:
                     held = self._parts.clocks().mono
-                    await self._keep(visit)
-                if visit.phase != visit.told:
-                    visit.told = visit.phase
+                    await self._renew(visit)
+                if visit.phase != visit.stored_phase:
+                    visit.stored_phase = visit.phase
                     self._store.later(partial(_show, visit.lease, visit.phase))
-                await self._call_off(visit)
+                await self._cancel_job(visit)
             except CatenaError as error:
-                LOG.warning("%s: %s", visit.host, error)
+                LOG.warning("the visit of %s: %s", visit.host, error)
 
-    async def _keep(self, visit: _Visit) -> None:
-        """Renew the lease; end the visit if another master has it."""
+    async def _renew(self, visit: _Visit) -> None:
+        """Renew the lease; end the visit if another master has taken it."""
         now = self._parts.clocks().wall
         try:
             visit.lease = await self._store.write(
                 lambda conn: leases.renew(conn, visit.lease, now, LEASE_SECONDS)
             )
         except LeaseLostError:
-            LOG.warning("%s is visited by another master", visit.host)
+            LOG.warning("the visit of %s ends: another master has its lease", visit.host)
             if visit.visitor is not None:
                 await visit.visitor.end()
 
-    async def _call_off(self, visit: _Visit) -> None:
+    async def _cancel_job(self, visit: _Visit) -> None:
         if visit.called_off or visit.visitor is None:
             return
-        job = await self._now(visit)
+        job = await self._current_job(visit)
         if job is not None and job.cancel:
             visit.called_off = True
-            await visit.visitor.say(m.CallOff(job.cancel))
+            await visit.visitor.send(m.CallOff(job.cancel))
 
-    async def _now(self, visit: _Visit) -> OpenJob | None:
+    async def _current_job(self, visit: _Visit) -> OpenJob | None:
         """Return the visit's job in its current state; None if it has no open job."""
-        if visit.errand.job is None:
+        if visit.purpose.job is None:
             return None
-        jid, host = visit.errand.job.jid, visit.host
+        jid, host = visit.purpose.job.jid, visit.host
         return await self._store.read(lambda conn: rows.delivery(conn, jid, host))
 
     async def _spec(self, jid: str, host: str) -> JobSpec | None:
@@ -469,7 +475,7 @@ class SshWorker:
     async def _leave(self, visit: _Visit, ended: EndedVisit) -> None:
         self._visits.pop(visit.host, None)
         now = self._parts.clocks().wall
-        job = await self._now(visit)
+        job = await self._current_job(visit)
         # A job that was refused before its start has not begun, whatever its stored state.
         left = decide.leave(ended, job, visit.tries, now)
         if left.event is not HostEvent.leave:
@@ -488,15 +494,15 @@ class SshWorker:
         rows.move(conn, row, left.event, Actor.agent, now, **values)
         if left.tries == 1:
             state = HOST.next(HostState.visited, left.event, Actor.agent)
-            self._parts.looks.tell(conn, lease.id, state.value, left.detail)
+            self._parts.looks.publish(conn, lease.id, state.value, left.detail)
 
     async def _reject(self, host: str, job: OpenJob, reason: str) -> None:
         await self._parts.returns.rejected(host, JobRejected(job.jid, reason))
 
     async def _give_up(self, host: str, job: OpenJob, detail: str) -> None:
-        """End a job that could not be delivered in time; a host that has it must forget it."""
-        LOG.info("%s: job %s is given up: %s", host, job.jid, detail)
-        await self._reject(host, job, f"not begun by its time over SSH: {detail}")
+        """Reject a job that could not be delivered in time; a host that has it must remove it."""
+        LOG.info("job %s on %s is rejected, it can't start in time: %s", job.jid, host, detail)
+        await self._reject(host, job, f"not started in time over SSH: {detail}")
         now = self._parts.clocks()
 
         def forget(conn: sa.Connection) -> None:
@@ -506,9 +512,9 @@ class SshWorker:
 
 
 def _release(row: HostRecord, now: float, conn: sa.Connection) -> None:
-    """End the visit of a master that is gone, unless it has renewed its lease meanwhile."""
+    """End a visit whose lease has expired, unless the lease was renewed in the meantime."""
     if leases.end_lapsed(conn, (rows.LEASED, row.id), now):
-        text = "the master that was with it is gone"
+        text = "the master that visited it has stopped"
         rows.move(conn, row, HostEvent.lose, Actor.system, now, detail=text, due=0.0)
 
 

@@ -143,7 +143,7 @@ def test_unknown_chain_fails_the_new_one_and_the_error_names_the_clearing_comman
     fleet.chain("odd", ("odd", "--cmd", fleet.mark("odd", "ran")))
     fleet.await_end("odd", "failed")
     text = fleet.shown("odd")["minions"][0]["actions"][0]["comment"]
-    assert "chain 7, of which this master knows nothing, waits on odd" in text
+    assert "chain 7, which is unknown to this master, waits on odd" in text
     fleet.catena("run", "odd", "mgractionchains.clean")
     assert text.endswith("catena run odd mgractionchains.clean")
     fleet.catena("chain", "retry", "odd")

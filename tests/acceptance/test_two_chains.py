@@ -188,9 +188,9 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
         cure = note_of(fleet, "mounted").partition("first: ")[2].partition(" (")[0]
         subprocess.run(cure, shell=True, check=True)
         mounted = False
-        advice = told.partition(line)[2].splitlines()[1].partition("at once: catena ")[2]
+        advice = told.partition(line)[2].splitlines()[1].partition("run now: catena ")[2]
         fleet.catena(*advice.split())
-        wait_for("the end", lambda: "forgotten" not in note_of(fleet, "mounted"))
+        wait_for("the end", lambda: "could not remove" not in note_of(fleet, "mounted"))
         assert not os.path.lexists(path)
     finally:
         if mounted:

@@ -431,7 +431,7 @@ def test_unknown_chain_on_the_host_fails_the_new_one_and_names_the_clearing_comm
         shown = wait_end(fleet, "ours")
         assert shown["state"] == "failed"
         text = statuses(shown, "new")[0][1]
-        assert "of which this master knows nothing" in text
+        assert "which is unknown to this master" in text
         fleet.catena(*text.rpartition("catena ")[2].split())
         fleet.catena("chain", "retry", "ours")
         wait_done(fleet, "ours")

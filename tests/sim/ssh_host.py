@@ -308,16 +308,16 @@ class SimVisit:
         """The connection is gone."""
         self._cut.set()
 
-    async def say(self, message: Any) -> None:
-        """Tell it something."""
+    async def send(self, message: Any) -> None:
+        """Send a message to the visit."""
         self._answers.put_nowait(message)
 
     async def end(self) -> None:
         """End it."""
         self.cut()
 
-    async def words(self) -> AsyncIterator[Any]:
-        """Yield what it says."""
+    async def messages(self) -> AsyncIterator[Any]:
+        """Yield the messages of the visit."""
         host, spec = self._host, self._order.spec
         await asyncio.sleep(host.stage.rng.choice((0.05, 0.5, 2.0)))
         if not host.up or not host.joined:

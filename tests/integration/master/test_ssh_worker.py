@@ -67,14 +67,14 @@ class Visit:
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
         self._dead = asyncio.Event()
 
-    async def say(self, message: Any) -> None:
+    async def send(self, message: Any) -> None:
         if isinstance(message, m.CallOff):
             self._host.cancelled.append(message.reason)
             self._host.ends.set()
         else:
             self._answers.put_nowait(message)
 
-    async def words(self) -> AsyncIterator[Any]:
+    async def messages(self) -> AsyncIterator[Any]:
         host, spec = self._host, self._order.spec
         if host.trouble is not None:
             yield host.trouble
@@ -226,7 +226,7 @@ async def test_job_of_a_host_that_is_never_reached_expires(
         view = await shown(master, "night")
         assert view["state"] == "failed"
         text = view["minions"][0]["actions"][0]["comment"]
-        assert text == "not begun by its time over SSH: connect: refused"
+        assert text == "not started in time over SSH: connect: refused"
 
 
 async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_continued(

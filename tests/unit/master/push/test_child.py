@@ -34,7 +34,7 @@ def test_a_host_whose_clock_is_ahead_is_not_asked_whether_it_is_too_late(
         return SimpleNamespace(ret=ret)
 
     monkeypatch.setattr(child, "carry_out", carry_out)
-    master = SimpleNamespace(cancel="", say=said.append, answer=lambda kind: m.Kept())
+    master = SimpleNamespace(cancel="", send=said.append, answer=lambda kind: m.Kept())
     visit = SimpleNamespace(forget=lambda: said.append("forgotten"))
     spec = JobSpec("20261121193000000000", "test.ping", not_after=1.0)
     order = m.VisitOrder({}, "web1", "", {}, (), spec, "")
@@ -57,5 +57,5 @@ def test_a_host_whose_clock_is_ahead_is_not_asked_whether_it_is_too_late(
 )
 def test_valid_output_of_the_host_is_reported(data: dict[str, Any], said: list[Any]) -> None:
     told: list[Any] = []
-    child._tell(cast(Any, SimpleNamespace(say=told.append)), RunStep(1, "output", data))
+    child._report(cast(Any, SimpleNamespace(send=told.append)), RunStep(1, "output", data))
     assert told == said

@@ -13,12 +13,12 @@ from catena.master.push import decide
 from catena.master.push.decide import (
     Boot,
     EndedVisit,
-    Errand,
     HostFacts,
     HostKnowledge,
     OpenJob,
     Seen,
     VisitEnd,
+    VisitPurpose,
     VisitVerdict,
 )
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
@@ -39,17 +39,17 @@ def facts(state: str = "wanted", **more: Any) -> HostFacts:
 
 
 def test_visit_is_made_for_an_open_job() -> None:
-    assert decide.errand(facts(jobs=(job(),)), NOW) == Errand(job())
+    assert decide.purpose(facts(jobs=(job(),)), NOW) == VisitPurpose(job())
 
 
 def test_started_job_is_visited_before_a_waiting_one() -> None:
     begun = job(TWO, "cmd.run", "running")
-    assert decide.errand(facts(jobs=(job(), begun)), NOW) == Errand(begun)
+    assert decide.purpose(facts(jobs=(job(), begun)), NOW) == VisitPurpose(begun)
 
 
 def test_old_run_is_cleaned_before_another_one_starts() -> None:
     clean = job(TWO, CLEAN)
-    assert decide.errand(facts(jobs=(job(), clean)), NOW) == Errand(clean)
+    assert decide.purpose(facts(jobs=(job(), clean)), NOW) == VisitPurpose(clean)
 
 
 def test_job_that_never_started_is_given_up_after_its_time_limit() -> None:
@@ -61,23 +61,23 @@ def test_job_that_never_started_is_given_up_after_its_time_limit() -> None:
     assert decide.too_late(facts("away", jobs=(begun, job(state="sent"))), NOW) == []
     # A run is forgotten before a chain that only was on its way.
     clean = job(TWO, CLEAN)
-    assert decide.errand(facts(jobs=(job(state="sent"), clean)), NOW) == Errand(clean)
+    assert decide.purpose(facts(jobs=(job(state="sent"), clean)), NOW) == VisitPurpose(clean)
 
 
 def test_chain_queued_behind_another_waits_while_other_jobs_run() -> None:
     behind = job(behind=True)
-    assert decide.errand(facts(jobs=(behind,)), NOW) is None
+    assert decide.purpose(facts(jobs=(behind,)), NOW) is None
     assert decide.next_time(facts(jobs=(behind,))) is None
     other = job(TWO, "test.ping")
-    assert decide.errand(facts(jobs=(behind, other)), NOW) == Errand(other)
+    assert decide.purpose(facts(jobs=(behind, other)), NOW) == VisitPurpose(other)
 
 
 def test_host_is_not_visited_twice_at_once_or_before_its_retry_time() -> None:
-    assert decide.errand(facts("visited", jobs=(job(),)), NOW) is None
+    assert decide.purpose(facts("visited", jobs=(job(),)), NOW) is None
     away = facts("away", due=NOW + 1, jobs=(job(),))
-    assert decide.errand(away, NOW) is None
+    assert decide.purpose(away, NOW) is None
     assert decide.next_time(away) == NOW + 1
-    assert decide.errand(away, NOW + 1) == Errand(job())
+    assert decide.purpose(away, NOW + 1) == VisitPurpose(job())
 
 
 def test_clock_set_back_does_not_extend_a_retry_delay() -> None:
@@ -87,18 +87,18 @@ def test_clock_set_back_does_not_extend_a_retry_delay() -> None:
 
 
 def test_host_that_was_never_seen_is_visited_until_one_visit_succeeds() -> None:
-    assert decide.errand(facts(seen=False), NOW) == Errand()
-    assert decide.errand(facts("away", seen=False), NOW) == Errand()
-    assert decide.errand(facts("resting"), NOW) is None
+    assert decide.purpose(facts(seen=False), NOW) == VisitPurpose()
+    assert decide.purpose(facts("away", seen=False), NOW) == VisitPurpose()
+    assert decide.purpose(facts("resting"), NOW) is None
     # Whoever asked has been told why it can't be used.
-    assert decide.errand(facts("unfit", seen=False), NOW) is None
+    assert decide.purpose(facts("unfit", seen=False), NOW) is None
 
 
 def test_host_is_visited_when_its_reboot_should_be_over() -> None:
     rebooting = facts("resting", looks=(NOW + 240,))
-    assert decide.errand(rebooting, NOW) is None
+    assert decide.purpose(rebooting, NOW) is None
     assert decide.next_time(rebooting) == NOW + 240
-    assert decide.errand(rebooting, NOW + 240) == Errand()
+    assert decide.purpose(rebooting, NOW + 240) == VisitPurpose()
 
 
 def test_host_without_jobs_rests() -> None:
@@ -178,8 +178,8 @@ def test_paused_chain_is_not_reminded_of_its_reboot() -> None:
 
 def test_paused_job_causes_no_visit() -> None:
     paused = facts(jobs=(job(state="paused"),))
-    assert decide.errand(paused, 0.0) is None
-    text = decide.words(paused, "", "10:00", "", False)
+    assert decide.purpose(paused, 0.0) is None
+    text = decide.status_text(paused, "", "10:00", "", False)
     assert text == "over SSH: nothing is sent, its chain must wait"
 
 
@@ -213,7 +213,7 @@ def test_unknown_chain_fails_the_new_one_and_the_error_names_the_clearing_comman
     stranger = {**POINT, "actionchain_id": 77}
     verdict = decide.judge("web1", seen(stranger), known(), job(), 5)
     assert not verdict.go
-    assert "chain 77, of which this master knows nothing" in verdict.refuse
+    assert "chain 77, which is unknown to this master" in verdict.refuse
     assert verdict.refuse.endswith("catena run web1 mgractionchains.clean")
 
 
@@ -251,7 +251,7 @@ def test_resume_file_without_an_epoch_of_an_ended_chain_is_cleaned() -> None:
     assert decide.judge("web1", seen(POINT, "b1"), over, job(TWO), 6).forget == RunRef(5, 3)
     named = seen({**POINT, "epoch": 2}, "b1")
     verdict = decide.judge("web1", named, over, job(TWO), 6)
-    assert (verdict.forget, verdict.go) == (None, False) and "knows nothing" in verdict.refuse
+    assert (verdict.forget, verdict.go) == (None, False) and "unknown to this master" in verdict.refuse
 
 
 def test_chain_is_resumed_despite_its_own_resume_file() -> None:
@@ -312,28 +312,28 @@ def test_every_end_of_a_visit_is_an_allowed_transition(
     assert HOST.allows(HostState.visited, left.event)
 
 
-# -- words -------------------------------------------------------------------------------------
+# -- status texts ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("state", "more", "text"),
     [
-        ("wanted", {"seen": False}, "over SSH: to be looked at"),
-        ("wanted", {}, "over SSH: waits for a free place"),
+        ("wanted", {"seen": False}, "over SSH: waits for its first visit"),
+        ("wanted", {}, "over SSH: waits for a free visit slot"),
         ("visited", {}, "over SSH: run: 3/5 since 20:00:00"),
-        ("visited", {"tries": 2}, "over SSH: not reached since 20:00:00, tried again now"),
-        ("away", {}, "over SSH: not reached since 20:00:00 (run: 3/5), again at 20:01:00"),
+        ("visited", {"tries": 2}, "over SSH: not reached since 20:00:00, retrying now"),
+        ("away", {}, "over SSH: not reached since 20:00:00 (run: 3/5), next try at 20:01:00"),
         (
             "away",
             {"jobs": (job(state="running"),)},
-            "over SSH: not reached since 20:00:00 (run: 3/5), again at 20:01:00; what runs there "
-            "goes on and waits for the master",
+            "over SSH: not reached since 20:00:00 (run: 3/5), next try at 20:01:00; its running "
+            "job continues and keeps the result",
         ),
-        ("resting", {"looks": (NOW,)}, "over SSH: looked at again at 20:01:00"),
+        ("resting", {"looks": (NOW,)}, "over SSH: next visit at 20:01:00"),
         ("refused", {}, "over SSH: waits for a person since 20:00:00: run: 3/5"),
         ("unfit", {}, "over SSH: can't be used since 20:00:00: run: 3/5"),
     ],
 )
 def test_host_status_is_described_in_words(state: str, more: dict[str, Any], text: str) -> None:
-    found = decide.words(facts(state, **more), "run: 3/5", "20:00:00", "20:01:00", False)
+    found = decide.status_text(facts(state, **more), "run: 3/5", "20:00:00", "20:01:00", False)
     assert found == text
