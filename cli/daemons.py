@@ -44,7 +44,7 @@ def master(ctx: click.Context, new_store: bool) -> int:
     if level:
         settings = frozen.replace(settings, log_level=level, log_file="-")
     folder = ctx.find_root().obj
-    return run(settings, folder, new_store=new_store, doubts=loaded.not_yet)
+    return run(settings, folder, new_store=new_store, warnings=loaded.not_yet)
 
 
 @click.group(invoke_without_command=True)

@@ -182,11 +182,11 @@ def prune(ctx: click.Context, vacuum: bool) -> None:
 
     from catena.master.contributions import retention as retentions
     from catena.master.process import retention
+    from catena.master.store import upkeep
     from catena.master.store.database import Store
     from catena.master.store.schema import HEAD
-    from catena.master.store.upkeep import give_back, sqlite_file, summary
 
-    if summary(url).revision != HEAD:
+    if upkeep.summary(url).revision != HEAD:
         raise InvalidStateError("the database has an older schema: catena store upgrade")
 
     async def whole() -> dict[str, int]:
@@ -202,4 +202,4 @@ def prune(ctx: click.Context, vacuum: bool) -> None:
     dropped = asyncio.run(whole())
     print(document(dropped))
     if vacuum:
-        give_back(sqlite_file(url))
+        upkeep.vacuum(upkeep.sqlite_file(url))

@@ -50,7 +50,7 @@ from catena.master.minions.facts import Facts
 from catena.master.minions.sessions import MessageSender, Sessions
 from catena.master.process import cli_access, heap, log, retention, supervisor
 from catena.master.process.clocks import HostClocks
-from catena.master.process.housekeeping import Chore, Household
+from catena.master.process.housekeeping import Housekeeping, PeriodicTask
 from catena.master.process.server_clocks import LOOK_SECONDS, ServerClocks
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.looks import Looks
@@ -61,8 +61,8 @@ from catena.master.requests.blobs import Blobs
 from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.handlers import RequestHandlers
 from catena.master.requests.once import RequestLog
-from catena.master.requests.reactor_door import ReactorDoor
-from catena.master.requests.unix_door import LocalUsers, UnixDoor
+from catena.master.requests.reactor_front_end import ReactorFrontEnd
+from catena.master.requests.unix_front_end import LocalUsers, UnixFrontEnd
 from catena.master.runners.calls import Runners
 from catena.master.store import soundness, upkeep
 from catena.master.store.database import Store, database_url, is_file
@@ -80,7 +80,7 @@ LOG = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 #: Seconds until a part restarts after an error of the store or of a peer.
-AGAIN_SECONDS = 5.0
+RESTART_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 PRUNE_SECONDS = 600.0
 TRIM_SECONDS = 60.0
@@ -125,7 +125,7 @@ class Master:
         self.pair: KeyPair = load_or_create(settings.pki_dir)
         check_pair(settings.pki_dir, self.pair)
         self.store = Store(database_url(settings), alone=True)
-        self.store.on_usurped = self._usurped
+        self.store.on_lock_lost = self._stop_without_lock
         self.store.on_damage = self._damaged
         host = (self.clock, read_boot_id(), read_host_id())
         shared_time = shared_time and self.store.dialect == "postgresql"
@@ -342,19 +342,19 @@ class Master:
             *self.engines.handlers,
         )
         self.dispatcher = Dispatcher(verb.table(handlers), self.requests)
-        self.reactor_door = ReactorDoor(self.dispatcher)
-        door = UnixDoor(self.dispatcher, LocalUsers(self.settings.cli_users))
+        self.reactor_front_end = ReactorFrontEnd(self.dispatcher)
+        front_end = UnixFrontEnd(self.dispatcher, LocalUsers(self.settings.cli_users))
         self.local = LocalServer(
             Path(self.settings.run_dir) / "master.sock",
-            door.serve,
-            door.allows,
+            front_end.serve,
+            front_end.allows,
             cli_access.socket_group(self.settings),
         )
         self.reactor = Reactor(
             rules.parse(self.settings.reactor, self.settings.reactor_defaults),
             self.bus,
             WorkerRenderer(self.workers),
-            ClientPerformer(self.reactor_door, self.workers, self.bus, self.jobs.new_jid),
+            ClientPerformer(self.reactor_front_end, self.workers, self.bus, self.jobs.new_jid),
             KeptReactions(self.store),
             lambda: self.clock.now().timestamp(),
         )
@@ -388,13 +388,13 @@ class Master:
             ("approvals", self.approvals.run),
             ("ssh", self.ssh.run),
             ("reactor", self.reactor.run),
-            ("housekeeping", self._keep_house),
+            ("housekeeping", self._run_periodic_tasks),
         ):
             self._begin(name, work)
         facts = (__version__, len(self.keys.ids()), self.settings.port, self.pair.fingerprint)
         LOG.info("catena master %s serves %d minions on port %d; key %s", *facts)
         if self.settings.auto_accept:
-            LOG.warning("auto_accept is set: whoever reaches this master is taken as a minion")
+            LOG.warning("auto_accept is set: every host that reaches this master becomes a minion")
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.create_task(_persist(name, work), name=name)
@@ -405,40 +405,41 @@ class Master:
         if task.cancelled():
             return
         # No background task ends by itself. A master that lost one must not look healthy.
-        LOG.critical("%s ended", task.get_name(), exc_info=task.exception())
+        name = task.get_name()
+        LOG.critical("%s ended, so the master stops", name, exc_info=task.exception())
         self._failed = True
         self._stopped.set()
 
-    def _usurped(self, why: str) -> None:
-        """Stop the master because it lost its store; another master may be using it."""
-        LOG.critical("the master ends: %s", why)
+    def _stop_without_lock(self, why: str) -> None:
+        """Stop the master because it lost the store's lock; another master may use the store."""
+        LOG.critical("the master stops: %s", why)
         self._failed = True
         self._stopped.set()
 
     def _damaged(self, what: str) -> None:
         """Report that the store is damaged; `Jobs.submit` refuses new jobs from now on."""
-        LOG.critical("the store is damaged, no new jobs are begun: %s", what)
+        LOG.critical("the store is damaged, new jobs are refused: %s", what)
         tag = events.STORE_DAMAGED
         self.store.later(lambda conn: self.bus.record(conn, tag, {"what": what}))
 
-    async def _look_behind(self) -> None:
+    async def _check_database(self) -> None:
         """Check in the background a database file that is too large to be checked at the start."""
         url = database_url(self.settings)
         if not is_file(url) or upkeep.sqlite_file(url).stat().st_size <= soundness.QUICK_BYTES:
             return
         try:
-            found = await soundness.look_behind(upkeep.sqlite_file(url))
+            found = await soundness.check_in_background(upkeep.sqlite_file(url))
         except (CatenaError, OSError) as error:
-            LOG.warning("%s", error)
+            LOG.warning("the check of the database failed: %s", error)
             return
         if found:
             self.store.report_damage(found[0])
-        LOG.info("the database was checked: %d faults", len(found))
+        LOG.info("the database was checked: %d errors found", len(found))
 
     async def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a part fails; return the exit code."""
-        self._tasks.append(asyncio.create_task(log_room.make(self.store.write)))
-        self._tasks.append(asyncio.create_task(self._look_behind()))
+        self._tasks.append(asyncio.create_task(log_room.preallocate(self.store.write)))
+        self._tasks.append(asyncio.create_task(self._check_database()))
         supervisor.notify("READY=1")
         await self._stopped.wait()
         supervisor.notify("STOPPING=1")
@@ -474,26 +475,26 @@ class Master:
         await self.store.close()
         LOG.info("catena master stopped")
 
-    async def _keep_house(self) -> None:
+    async def _run_periodic_tasks(self) -> None:
         """Run the periodic work: presence, expiry and resending of jobs, pruning of old rows."""
         watchdog = supervisor.watchdog_seconds()
-        said = 0.0
-        chores = (
-            Chore(SWEEP_SECONDS, self._sweep),
-            Chore(PRUNE_SECONDS, self._prune),
-            Chore(TRIM_SECONDS, lambda: asyncio.to_thread(heap.give_back)),
-            Chore(PROVE_SECONDS, self.store.prove_alone),
-            Chore(LOOK_SECONDS, self.clocks.look),
+        notified = 0.0
+        tasks = (
+            PeriodicTask(SWEEP_SECONDS, self._sweep),
+            PeriodicTask(PRUNE_SECONDS, self._prune),
+            PeriodicTask(TRIM_SECONDS, lambda: asyncio.to_thread(heap.trim)),
+            PeriodicTask(PROVE_SECONDS, self.store.prove_alone),
+            PeriodicTask(LOOK_SECONDS, self.clocks.look),
         )
-        household = Household(chores, self.clock.monotonic())
+        housekeeping = Housekeeping(tasks, self.clock.monotonic())
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = self.clock.monotonic()
-            if watchdog and now - said >= watchdog:
-                said = now
+            if watchdog and now - notified >= watchdog:
+                notified = now
                 supervisor.notify("WATCHDOG=1")
             self.presence.tick()
-            await household.do(now)
+            await housekeeping.run_due(now)
 
     async def _sweep(self) -> None:
         self.gate.sweep()
@@ -513,5 +514,5 @@ async def _persist(name: str, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except* CatenaError as group:
-            LOG.error("%s: %s; trying again", name, group.exceptions[0])
-        await asyncio.sleep(AGAIN_SECONDS)
+            LOG.error("%s failed and will be restarted: %s", name, group.exceptions[0])
+        await asyncio.sleep(RESTART_SECONDS)

@@ -1,4 +1,4 @@
-"""Runs a master as this process: checks, locks and upgrades its store before it starts."""
+"""Entry point of the master's process: check, lock and upgrade the store, then run a master."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(
     config_dir: str = CONFIG_DIR,
     *,
     new_store: bool = False,
-    doubts: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> int:
     """Run a master until it is stopped; return the exit code of its process.
 
@@ -34,7 +34,7 @@ def run(
         config_dir: folder of the configuration.
         new_store: accept a store that is empty or differs from the one that the keys were used
             with.
-        doubts: warnings about the configuration, for the log.
+        warnings: warnings about the configuration, for the log.
 
     Raises:
         CatenaError: the master could not start.
@@ -43,18 +43,18 @@ def run(
     keep_files_private()
     become(settings.user)
     log.set_up(settings.log_file, settings.log_level)
-    for text in doubts:
+    for text in warnings:
         LOG.warning("%s", text)
     limits.raise_open_files()
     heap.share_memory()
-    heap.look_seldom()
+    heap.collect_rarely()
     try:
         return asyncio.run(serve(settings, config_dir, new_store))
     except CatenaError as error:
         LOG.error("the master can't run: %s", error)
         raise
     except Exception:
-        LOG.exception("the master ends")
+        LOG.exception("the master stops because of an unexpected error")
         raise
 
 
@@ -81,11 +81,11 @@ def _keep_old_store(settings: MasterSettings) -> None:
     url = database_url(settings)
     kept = backup.keep_before_upgrade(upkeep.sqlite_file(url)) if is_file(url) else None
     if kept:
-        LOG.info("the store gets a newer schema; %s is the database as it was", kept)
+        LOG.info("the store is upgraded to a newer schema; %s is a copy of the old one", kept)
 
 
 def _alone(settings: MasterSettings) -> AbstractContextManager[None]:
-    """Lock a database file against other masters; on PostgreSQL the open store holds the lock."""
+    """Lock a database file against other masters; on PostgreSQL, the open store holds the lock."""
     url = database_url(settings)
     if not is_file(url):
         return nullcontext()

@@ -36,7 +36,7 @@ class ChunksNotRenderedError(TryLaterError):
 class TaskWorkers(Protocol):
     """The part of `workers.pool.Workers` that renders chunks."""
 
-    async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
+    async def call(self, task: str, params: dict[str, Any], queue: str = "") -> Any:
         """Run a task in a worker process; return its value."""
 
 

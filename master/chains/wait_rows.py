@@ -110,7 +110,8 @@ def _clean(wait: CleanWait | None, parts: ChainParts) -> Wait:
         return Wait()
     tries = fence_rules.pause(wait.fence.tries)
     again = f"; tried every {tries:.0f} s" if tries else ""
-    return Wait(f"{wait.text}{again}; at once: {wait.command}", parts.jobs.by_wall_clock(wait.until))
+    text = f"{wait.text}{again}; at once: {wait.command}"
+    return Wait(text, parts.jobs.by_wall_clock(wait.until))
 
 
 def fences(conn: sa.Connection, chain_id: int) -> Mapping[str, str]:

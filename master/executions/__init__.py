@@ -1,1 +1,1 @@
-"""What every engine shares: runs, executions, their history, leases, due times and approvals."""
+"""Shared by all engines: runs, executions, their history, leases, due times and approvals."""

@@ -34,7 +34,9 @@ _REST_SECONDS = 0.05
 class DueRules:
     """Limits of the decision whether a run may start."""
 
+    #: A run that is later than this is rejected, or held if the clocks disagree.
     late_seconds: float = 24 * 3600
+    #: Maximum step of the wall clock that does not count as setting it.
     agreement_seconds: float = 300
 
 
@@ -60,10 +62,10 @@ def judge_due(
 ) -> DueVerdict:
     """Return whether a run that is due at *due* waits, starts, is rejected or needs a person.
 
-    A wall clock that was set proves neither that a run is due nor how late it is. So a person
-    decides (`chain release`) in three cases: the clock was set past the due time; the lateness is
-    unknown because the host has booted since; the clock was set back, so the run would silently
-    wait for that time again.
+    A wall clock that was set proves neither that a run is due nor how late it is. A person
+    therefore decides (`chain release`) in three cases: the clock was set past the due time; the
+    lateness is unknown because the host has booted since; the clock was set back, so the run would
+    silently wait for the same time again.
 
     Args:
         due: wall clock, seconds since the epoch.

@@ -39,7 +39,7 @@ _INSERT = ManyRows(sa.insert(HISTORY), _COLUMNS)
 
 
 class ConflictError(TryLaterError):
-    """The row was moved by another transaction since it was read; retry."""
+    """Another transaction has moved the row since it was read; retry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +276,7 @@ class Ledger:
         row = (*columns.values(), subject.id, subject.state)
         if cycle.update(tuple(columns)).run(self.conn, [row]) != 1:
             raise ConflictError
-        self._tell(cycle.subject, subject, event.value, target.value, actor, reason)
+        self._record(cycle.subject, subject, event.value, target.value, actor, reason)
         return target
 
     def move_all(
@@ -302,12 +302,12 @@ class Ledger:
         update = sa.update(table).where(these, table.c.state == source.value)
         update = update.values(cycle.columns(target))
         what = (cycle.subject, source.value, event.value, target.value, actor.value)
-        tell = _told_of(table, these, what, (self.who, self.now.wall, reason[:TEXT_LIMIT]))
+        note = _history_insert(table, these, what, (self.who, self.now.wall, reason[:TEXT_LIMIT]))
         for some in slices(ids, _SLICE):
             chosen = {"b_ids": padded(some)}
             if self.conn.execute(update, chosen).rowcount != len(some):
                 raise ConflictError
-            self.conn.execute(tell, chosen)
+            self.conn.execute(note, chosen)
         return target
 
     def open(
@@ -330,13 +330,13 @@ class Ledger:
         """
         actor = actor or self.actor
         target = cycle.machine.next(_state(cycle.machine, subject.state), event, actor)
-        self._tell(cycle.subject, subject, event.value, target.value, actor, reason)
+        self._record(cycle.subject, subject, event.value, target.value, actor, reason)
 
     def note(self, name: str, subject: Movable, event: str, reason: str = "") -> None:
         """Record something other than a move in the history (an edit, a late report)."""
-        self._tell(name, subject, event, subject.state, self.actor, reason)
+        self._record(name, subject, event, subject.state, self.actor, reason)
 
-    def _tell(
+    def _record(
         self, name: str, subject: Movable, event: str, target: str, actor: Actor, reason: str
     ) -> None:
         row = (
@@ -352,22 +352,22 @@ def _state(machine: Machine[S, E], value: str) -> S:
     return type(first)(value)  # type: ignore[no-any-return]
 
 
-def _told_of(
+def _history_insert(
     table: sa.Table,
     rule: sa.ColumnElement[bool],
     what: Iterable[str],
-    told: tuple[str, float, str],
+    by: tuple[str, float, str],
 ) -> sa.Insert:
     """Return the statement that inserts a history row for each row of *table* matching *rule*."""
-    subject, source, event, target, actor = (_word(text) for text in what)
-    who, at, reason = told
+    subject, source, event, target, actor = (_text(text) for text in what)
+    who, at, reason = by
     run = table.c.id if table is RUNS else table.c.run
     rows = sa.select(
-        subject, table.c.id, run, source, event, target, actor, _word(who),
-        sa.literal(at, sa.Double), _word(reason),
+        subject, table.c.id, run, source, event, target, actor, _text(who),
+        sa.literal(at, sa.Double), _text(reason),
     )  # fmt: skip
     return sa.insert(HISTORY).from_select(_COLUMNS, rows.where(rule).order_by(table.c.id))
 
 
-def _word(text: str) -> sa.ColumnElement[str]:
+def _text(text: str) -> sa.ColumnElement[str]:
     return sa.literal(text, sa.String)

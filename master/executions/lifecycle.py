@@ -26,7 +26,7 @@ class ExecutionState(StrEnum):
 
 
 class ExecutionEvent(StrEnum):
-    """What can happen to an execution."""
+    """The events of an execution."""
 
     approve = "approve"
     dispatch = "dispatch"
@@ -41,7 +41,7 @@ class ExecutionEvent(StrEnum):
 
 
 class RunEvent(StrEnum):
-    """What can happen to the common status of a run."""
+    """The events of the common status of a run."""
 
     approve = "approve"
     dispatch = "dispatch"
@@ -80,22 +80,24 @@ EXECUTION = Machine(
     },
     [_S.PENDING_APPROVE, _S.PENDING_SCHEDULE],
     [
-        Row(_S.PENDING_APPROVE, _E.approve, _S.PENDING_SCHEDULE, Actor.api, "Its run was."),
-        Row(_S.PENDING_APPROVE, _E.cancel, _S.CANCELLED, _ANYBODY, "Its run was."),
-        Row(_S.PENDING_SCHEDULE, _E.dispatch, _S.NEW, Actor.system, "Its run was."),
-        Row(_S.PENDING_SCHEDULE, _E.vouch, _S.DONE, Actor.api, "A person says that it was done."),
+        Row(
+            _S.PENDING_APPROVE, _E.approve, _S.PENDING_SCHEDULE, Actor.api, "Its run is approved."
+        ),
+        Row(_S.PENDING_APPROVE, _E.cancel, _S.CANCELLED, _ANYBODY, "Its run is cancelled."),
+        Row(_S.PENDING_SCHEDULE, _E.dispatch, _S.NEW, Actor.system, "Its run is dispatched."),
+        Row(_S.PENDING_SCHEDULE, _E.vouch, _S.DONE, Actor.api, "A person marked it as done."),
         Row(_S.PENDING_SCHEDULE, _E.reject, _S.FAILED, _REPORT, "Too late, or no minion."),
-        Row(_S.PENDING_SCHEDULE, _E.cancel, _S.CANCELLED, _ANYBODY, "Its run was."),
+        Row(_S.PENDING_SCHEDULE, _E.cancel, _S.CANCELLED, _ANYBODY, "Its run is cancelled."),
         Row(_S.NEW, _E.begin, _S.RUNNING, Actor.agent, "Its begin is durable on the minion."),
-        Row(_S.NEW, _E.succeed, _S.DONE, Actor.agent, "Its result came before word of a begin."),
-        Row(_S.NEW, _E.fail, _S.FAILED, _REPORT, "It failed, or one before it did."),
-        Row(_S.NEW, _E.cancel, _S.CANCELLED, _ANYBODY, "Its run was, here or on the minion."),
-        Row(_S.NEW, _E.lose, _S.LOST, _REPORT, "The job ended without a word of it."),
+        Row(_S.NEW, _E.succeed, _S.DONE, Actor.agent, "Its result arrived before its begin."),
+        Row(_S.NEW, _E.fail, _S.FAILED, _REPORT, "It failed, or an action before it."),
+        Row(_S.NEW, _E.cancel, _S.CANCELLED, _ANYBODY, "Cancelled, here or on the minion."),
+        Row(_S.NEW, _E.lose, _S.LOST, _REPORT, "The job ended without reporting it."),
         Row(_S.RUNNING, _E.pick_up, _S.RUNNING, Actor.agent, "It waits for the proof of a boot."),
-        Row(_S.RUNNING, _E.succeed, _S.DONE, _REPORT, "Its result, or the proof, came."),
+        Row(_S.RUNNING, _E.succeed, _S.DONE, _REPORT, "Its result or the proof arrived."),
         Row(_S.RUNNING, _E.fail, _S.FAILED, _REPORT, "It failed, or its deadline passed."),
-        Row(_S.RUNNING, _E.cancel, _S.CANCELLED, _ANYBODY, "Its run was, here or on the minion."),
-        Row(_S.RUNNING, _E.lose, _S.LOST, _REPORT, "The job ended without a word of it."),
+        Row(_S.RUNNING, _E.cancel, _S.CANCELLED, _ANYBODY, "Cancelled, here or on the minion."),
+        Row(_S.RUNNING, _E.lose, _S.LOST, _REPORT, "The job ended without reporting it."),
     ],
     failures=[_E.fail, _E.reject, _E.lose],
 )
@@ -116,21 +118,21 @@ RUN = Machine(
     },
     [_S.PENDING_APPROVE, _S.PENDING_SCHEDULE, _S.NEW, _S.DONE, _S.FAILED],
     [
-        Row(_S.PENDING_APPROVE, _R.approve, _S.PENDING_SCHEDULE, Actor.api, "It was agreed to."),
-        Row(_S.PENDING_APPROVE, _R.cancel, _S.CANCELLED, _ANYBODY, "Refused, or not wanted."),
+        Row(_S.PENDING_APPROVE, _R.approve, _S.PENDING_SCHEDULE, Actor.api, "It was approved."),
+        Row(_S.PENDING_APPROVE, _R.cancel, _S.CANCELLED, _ANYBODY, "Refused or cancelled."),
         Row(_S.PENDING_SCHEDULE, _R.dispatch, _S.NEW, Actor.system, "It is due."),
         Row(_S.PENDING_SCHEDULE, _R.fail, _S.FAILED, _REPORT, "Too late, or it can't begin."),
-        Row(_S.PENDING_SCHEDULE, _R.cancel, _S.CANCELLED, _ANYBODY, "It is not to run."),
+        Row(_S.PENDING_SCHEDULE, _R.cancel, _S.CANCELLED, _ANYBODY, "It was cancelled."),
         Row(_S.NEW, _R.begin, _S.RUNNING, _REPORT, "Its first execution began."),
-        Row(_S.NEW, _R.succeed, _S.DONE, _REPORT, "All of it is done."),
-        Row(_S.NEW, _R.fail, _S.FAILED, _REPORT, "It ended, some of it badly."),
-        Row(_S.NEW, _R.cancel, _S.CANCELLED, _ANYBODY, "Somebody stops it."),
-        Row(_S.NEW, _R.lose, _S.LOST, Actor.system, "Nothing was heard of it for too long."),
-        Row(_S.RUNNING, _R.lose, _S.LOST, Actor.system, "Nothing was heard of it for too long."),
-        Row(_S.RUNNING, _R.succeed, _S.DONE, _REPORT, "All of it is done."),
-        Row(_S.RUNNING, _R.fail, _S.FAILED, _REPORT, "It ended, some of it badly."),
-        Row(_S.RUNNING, _R.cancel, _S.CANCELLED, _ANYBODY, "Somebody stops it."),
-        Row(_S.FAILED, _R.give_up, _S.CANCELLED, _ANYBODY, "It is given up."),
+        Row(_S.NEW, _R.succeed, _S.DONE, _REPORT, "Every execution is done."),
+        Row(_S.NEW, _R.fail, _S.FAILED, _REPORT, "Every execution ended, some failed."),
+        Row(_S.NEW, _R.cancel, _S.CANCELLED, _ANYBODY, "It was cancelled."),
+        Row(_S.NEW, _R.lose, _S.LOST, Actor.system, "It has reported nothing for too long."),
+        Row(_S.RUNNING, _R.lose, _S.LOST, Actor.system, "It has reported nothing for too long."),
+        Row(_S.RUNNING, _R.succeed, _S.DONE, _REPORT, "Every execution is done."),
+        Row(_S.RUNNING, _R.fail, _S.FAILED, _REPORT, "Every execution ended, some failed."),
+        Row(_S.RUNNING, _R.cancel, _S.CANCELLED, _ANYBODY, "It was cancelled."),
+        Row(_S.FAILED, _R.give_up, _S.CANCELLED, _ANYBODY, "It was given up."),
     ],
     failures=[_R.fail, _R.lose],
 )
@@ -179,5 +181,8 @@ def check_statuses(
             )
         change = (statuses[row.source], statuses[row.target])
         if change[0] is not change[1] and change not in allowed:
-            raise TableError(f"{machine.name}: {row.event.value} makes {change[1]} of {change[0]}")
+            raise TableError(
+                f"{machine.name}: {row.event.value} changes the status {change[0]} to "
+                f"{change[1]}, which RUN does not allow"
+            )
     return statuses

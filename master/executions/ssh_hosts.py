@@ -1,4 +1,4 @@
-"""What engines need from the link to hosts that are reached only by SSH."""
+"""The interface between engines and hosts that are reached only over SSH."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress streams: what is known of a run, then its events and output, then its end."""
+"""Progress streams of runs: the view of a run, its events and output, and the view at its end."""
 
 from __future__ import annotations
 

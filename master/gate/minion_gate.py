@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 #: Seconds between two log lines about the dropped events of a minion over its rate.
 DROPPED_EVERY_SECONDS = 60.0
 EVENT_ID_LIMIT = 64
-#: Maximum Hellos per second of one key, and below at once: each may store a session and an event.
+#: Maximum Hellos of one key, per second and below at once: each may store a session and an event.
 HELLO_RATE = 1.0
 HELLO_BURST = 30.0
 #: Maximum concurrent requests of one minion, and below those for pillar, since all minions share
@@ -171,8 +171,8 @@ class MinionGate:
 
     def _hello(self, peer: Peer, envelope: m.Envelope) -> Outcome:
         if not self._hellos.allow(peer.user_id):
-            self._audit(peer, envelope, TryLaterError("too many greetings"))
-            self._parts.link.send(peer, m.Refused("busy", "too many greetings", 30.0))
+            self._audit(peer, envelope, TryLaterError("too many Hellos"))
+            self._parts.link.send(peer, m.Refused("busy", "too many Hellos", 30.0))
             return None
         done = self._parts.presence.hello(peer, envelope)
         if envelope.message.role == "caller" and done is not None:
@@ -186,7 +186,7 @@ class MinionGate:
         kind = type(envelope.message)
         limit = PILLAR_LIMIT if kind is m.PillarRequest else SERVED_LIMIT
         if self._served[minion, kind] >= limit:
-            raise TryLaterError(f"{limit} requests of this minion are worked on already")
+            raise TryLaterError(f"{limit} such requests of this minion are already in progress")
         if peer.socket == "bulk":
             done = self._bulk[kind](peer, minion, envelope)
             return self._answer_errors(peer, envelope, done)
@@ -197,11 +197,11 @@ class MinionGate:
             # The minion may think that it is welcome, if a Refused was lost or it was silent for
             # too long. Without an answer it would wait for ever.
             self._parts.link.send(
-                peer, m.Refused("hello", "say Hello first", 0.0), envelope.msg_id
+                peer, m.Refused("hello", "send a Hello first", 0.0), envelope.msg_id
             )
             if isinstance(envelope.message, m.Ping):
                 return None
-            raise NotAllowedError("say Hello first")
+            raise NotAllowedError("send a Hello first")
         done = self._control[kind](peer, minion, envelope)
         return self._answer_errors(peer, envelope, done)
 
@@ -316,7 +316,7 @@ class MinionGate:
 
     def _push(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         if self._parts.push is None:
-            raise NotAllowedError("this master takes no files from minions")
+            raise NotAllowedError("this master accepts no files from minions")
         service, part = self._parts.push, envelope.message
         return self._serve(peer, envelope, asyncio.to_thread(service.put, minion, part))
 
@@ -388,5 +388,5 @@ class MinionGate:
         else:
             if self._audits.allow(peer.user_id):
                 log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
-            failure = m.Failure("CatenaError", "the master could not do that; its log says why")
+            failure = m.Failure("CatenaError", "an error of the master; its log has the details")
         self._parts.link.send(peer, failure, envelope.msg_id)

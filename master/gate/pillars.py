@@ -14,6 +14,7 @@ from catena.transport.messages import PillarReply, PillarRequest
 
 #: Maximum age in seconds of the pillars used for targets.
 FRESH_SECONDS = 60.0
+#: Maximum number of cached pillars.
 KEPT = 10_000
 
 Grains = Callable[[str], Awaitable[dict[str, Any]]]
@@ -38,14 +39,14 @@ class PillarService:
         self._kept: dict[str, tuple[float, int, Mapping[str, Any]]] = {}
 
     async def compile(
-        self, minion: str, request: PillarRequest, line: str = "pillar"
+        self, minion: str, request: PillarRequest, queue: str = "pillar"
     ) -> PillarReply:
         """Return the pillar of *minion*, or the errors that prevent it.
 
         Args:
             minion: whose pillar.
             request: the request.
-            line: queue for a worker process (`Workers.call`).
+            queue: queue for a worker process (`Workers.call`).
         """
         try:
             grains = await self._grains(minion)
@@ -59,7 +60,7 @@ class PillarService:
             "override": request.override,
         }
         try:
-            found = await self._workers.call("pillar", params, line)
+            found = await self._workers.call("pillar", params, queue)
         except CatenaError as error:
             return PillarReply({}, (f"pillar: {error}",))
         return PillarReply(found["pillar"], tuple(found["errors"]))

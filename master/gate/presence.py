@@ -36,12 +36,14 @@ log = logging.getLogger(__name__)
 
 #: Number of heartbeats without a frame after which a minion is down.
 SILENT_BEATS = 3
-#: Seconds for the older of two claimants to answer a ping.
+#: Seconds in which the older of two claimants must answer a ping.
 ANSWER_SECONDS = 3.0
 #: Seconds after which a refused claimant may ask again.
 REFUSED_RETRY_SECONDS = 60.0
 BUSY_RETRY_SECONDS = 10.0
+#: Interval at which the times of the minions' last frames are stored.
 LAST_SEEN_EVERY_SECONDS = 30.0
+#: Maximum length of a session or boot id, characters.
 SESSION_LIMIT = 64
 
 
@@ -110,7 +112,8 @@ class Presence:
             return None
         checked_machine_id(hello.machine_id)
         if not 0 < len(hello.session) <= SESSION_LIMIT or len(hello.boot_id) > SESSION_LIMIT:
-            self._refuse(peer, envelope, "identity", "session or boot id out of range")
+            why = f"session and boot id must have at most {SESSION_LIMIT} characters"
+            self._refuse(peer, envelope, "identity", why)
             return None
         owner = self._parts.keys.owner_of_machine(hello.machine_id, minion)
         if owner != minion:
@@ -123,7 +126,7 @@ class Presence:
             return stored
         admitted = self._parts.sessions.of(peer)
         if admitted and admitted.session == hello.session:
-            # A repeated Hello, sent before the first was answered. It does not list jobs ordered
+            # A repeated Hello, sent before the first was answered. It lacks jobs that were sent
             # since, and would make them count as lost.
             self._parts.link.send(peer, self._welcome(envelope.message), envelope.msg_id)
             return None
@@ -135,7 +138,7 @@ class Presence:
         return self._admit(peer, envelope, minion)
 
     def heard(self, peer: Peer) -> Session | None:
-        """Record that a connection's program is alive; return its session, if any."""
+        """Record that a frame arrived on a connection; return its session, or None."""
         session = self._parts.sessions.of(peer)
         if session is None:
             return None
@@ -205,18 +208,18 @@ class Presence:
         if not self._ping(old):
             return False
         loop = asyncio.get_running_loop()
-        loop.call_later(ANSWER_SECONDS, self._give_way, old)
+        loop.call_later(ANSWER_SECONDS, self._drop_silent, old)
         return True
 
-    def _give_way(self, old: Session) -> None:
+    def _drop_silent(self, old: Session) -> None:
         """Drop an older session that did not answer, and process the newest claim."""
         claims = self._claims.pop(id(old), [])
         if not claims:
             return
         self._drop(old)
         for claim in claims:
-            # Check each anew, because the first one admitted is now the older session.
-            self._hear(claim)
+            # Check each again, because the first one admitted is now the older session.
+            self._retry(claim)
 
     def _drop(self, session: Session) -> bool:
         was_current = self._parts.sessions.drop(session)
@@ -224,10 +227,10 @@ class Presence:
             until = self._parts.clock.monotonic() + self._patience
             self._leaving[session.minion] = until
         for claim in self._claims.pop(id(session), ()):
-            asyncio.get_running_loop().call_soon(self._hear, claim)
+            asyncio.get_running_loop().call_soon(self._retry, claim)
         return was_current
 
-    def _hear(self, claim: _Claim) -> None:
+    def _retry(self, claim: _Claim) -> None:
         """Accept or refuse a delayed Hello; no caller handles its errors."""
         try:
             self.hello(claim.peer, claim.envelope)
@@ -245,11 +248,11 @@ class Presence:
         hello: Hello = claim.envelope.message
         if claim.code == "duplicate_key":
             why = f"{claim.minion} is connected from {winner.peer.address} with the same key"
-            way_out = ""
+            remedy = ""
         else:
             why = f"machine id {hello.machine_id} is that of {winner.minion}, which is connected"
-            way_out = " `machine_id:` in its minion file sets another"
-        why = f"{why}; this one came from {claim.peer.address}: a clone?{way_out}"
+            remedy = " `machine_id:` in its minion file sets another"
+        why = f"{why}; this one came from {claim.peer.address}: a clone?{remedy}"
         self._refuse_visibly(claim, why, winner.minion)
 
     def _refuse_machine(self, claim: _Claim, owner: str) -> None:
@@ -329,7 +332,7 @@ class Presence:
         if future.cancelled() or future.exception() is None:
             return
         if self._drop(session):
-            busy = Refused("busy", "the master can't store this now", BUSY_RETRY_SECONDS)
+            busy = Refused("busy", "the master can't store the Hello now", BUSY_RETRY_SECONDS)
             self._parts.link.send(session.peer, busy, envelope.msg_id)
 
     def _store_caller(self, conn: sa.Connection, peer: Peer, hello: Hello) -> None:
@@ -353,8 +356,8 @@ class Presence:
     def _admitted(self, session: Session, pending: Backlog) -> None:
         if self._parts.sessions.get(session.minion) is session:
             self._parts.handover.deliver(pending)
-        for told in self.on_admitted:
-            told(session.minion)
+        for callback in self.on_admitted:
+            callback(session.minion)
 
     def _settle_leavers(self) -> None:
         now = self._parts.clock.monotonic()

@@ -1,4 +1,4 @@
-"""Minions in the form in which they are shown."""
+"""Views of minions for clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MinionViews:
     sessions: Sessions
     clock: Clock
     facts: Facts
-    #: Returns by minion the titles of the runs there that have not ended.
+    #: Returns minion -> titles of its open runs.
     under_way: Callable[[sa.Connection], Mapping[str, Sequence[str]]]
 
     async def list(self, names: Collection[str]) -> list[MinionLine]:
@@ -59,7 +59,7 @@ class MinionViews:
         """Return one minion with its grains and its last jobs.
 
         Raises:
-            NotFoundError: no accepted minion has that id; the nearest is offered.
+            NotFoundError: no accepted minion has that id; the message names the nearest.
         """
         if name not in self.keys.ids():
             raise NotFoundError(unknown("minion", name, self.keys.ids()))
@@ -75,10 +75,10 @@ class MinionViews:
         )
 
     async def grains(self, name: str) -> dict[str, Any]:
-        """Return the grains that a minion reported last; empty when it never said Hello.
+        """Return the grains that a minion reported last; {} if it never sent a Hello.
 
         Raises:
-            TryLaterError: they can't be stored now.
+            TryLaterError: reported grains can't be stored now.
         """
         await self.facts.settled(name)
         return await self.store.read(lambda conn: minion_rows.stored_grains(conn, name))

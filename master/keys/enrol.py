@@ -68,13 +68,13 @@ class Enrol:
     def __init__(self, parts: EnrolParts) -> None:
         self._parts = parts
         # Limits the log lines about refused keys during a flood.
-        self._said = RateLimit(FULL_LOG_RATE, 1.0, parts.clock.monotonic)
+        self._log_rate = RateLimit(FULL_LOG_RATE, 1.0, parts.clock.monotonic)
         self._rate = RateLimit(REQUESTS_PER_SECOND, REQUEST_BURST, parts.clock.monotonic)
         self._seen: dict[str, float] = {}
         #: Fingerprint -> the last request of each waiting key, to notify it of its acceptance.
         self._asked: dict[str, tuple[Peer, bytes]] = {}
         parts.keys.on_close.append(self._forget)
-        parts.keys.on_accept.append(self._tell_accepted)
+        parts.keys.on_accept.append(self._notify_accepted)
 
     def on_message(self, peer: Peer, envelope: Envelope) -> asyncio.Future[Any] | None:
         """Handle a probe or a request; the answer is sent once it is durable.
@@ -108,10 +108,10 @@ class Enrol:
         self._seen.pop(key.fingerprint, None)
         self._asked.pop(key.fingerprint, None)
 
-    def _tell_accepted(self, key: KnownKey) -> bool:
+    def _notify_accepted(self, key: KnownKey) -> bool:
         """Notify a minion with an open request of its acceptance; return False if impossible.
 
-        An older agent closes its connection when it is told to wait, and asks again by itself.
+        An older agent closes its connection after a reply that it has to wait, and asks again.
         """
         peer, msg_id = self._asked.pop(key.fingerprint, (None, b""))
         if peer is None:
@@ -125,15 +125,19 @@ class Enrol:
         if len(waiting) < PENDING_LIMIT:
             waiting.ask(peer.user_id, peer.address)
             return _Place()
-        leaving = self._parts.keys.known(waiting.giving_way(peer.address))
-        if self._said.allow(""):
-            log.warning(
-                "%d keys wait to be accepted: %s from %s; see catena key list",
-                PENDING_LIMIT,
-                f"{leaving.minion} of {leaving.address} gave way to one"
+        leaving = self._parts.keys.known(waiting.to_displace(peer.address))
+        if self._log_rate.allow(""):
+            fate = (
+                f"it replaces that of {leaving.minion} at {leaving.address}"
                 if leaving
-                else "no room for one",
+                else "it is not stored"
+            )
+            log.warning(
+                "a key from %s is new, but %d keys already wait to be accepted: %s; "
+                "see catena key list",
                 peer.address,
+                PENDING_LIMIT,
+                fate,
             )
         if leaving is None:
             return _Place(is_free=False)
@@ -150,7 +154,7 @@ class Enrol:
         waiting = self._parts.keys.waiting
         waiting.drop(peer.user_id)
         for other in (peer.user_id, place.leaving.fingerprint if place.leaving else ""):
-            # Consider keys stored by another request meanwhile, and ones removed in vain.
+            # Keep places of keys that another request has stored, or that were not removed.
             stays = self._parts.keys.known(other)
             if stays is not None and stays.state == "pending":
                 waiting.ask(stays.fingerprint, stays.address)
@@ -158,7 +162,7 @@ class Enrol:
     def _answer_known(self, peer: Peer, envelope: Envelope, key: KnownKey) -> None:
         now = self._parts.clock.now().timestamp()
         if key.minion != envelope.message.id:
-            why = f"this key belongs to {key.minion}; delete it there first"
+            why = f"this key belongs to {key.minion}; delete the key on this minion first"
             self._reply(peer, envelope, "denied", why, 60.0)
             return
         if key.state == "pending":
@@ -171,7 +175,7 @@ class Enrol:
     def _answer(self, peer: Peer, envelope: Envelope, key: KnownKey, now: float) -> None:
         if key.state == "pending":
             self._asked[key.fingerprint] = (peer, envelope.msg_id)
-        self._reply(peer, envelope, *_word(key, now))
+        self._reply(peer, envelope, *_reply_fields(key, now))
 
     def _answer_stored(
         self, peer: Peer, envelope: Envelope, done: asyncio.Future[KnownKey | None]
@@ -248,7 +252,7 @@ class Enrol:
             return "denied", f"{request.id} has another key ({shown}); {_ADVICE}", ""
         if self._parts.auto_accept:
             return "accepted", "", "auto_accept"
-        # Shown to the minion and in the list, because the maker of the token will ask.
+        # Shown to the minion and in `catena key list`, where the token's maker looks for it.
         return "pending", "its token is unknown, used or expired" * bool(request.token_proof), ""
 
     def _give_way(self, conn: sa.Connection, other: KnownKey, now: float) -> None:
@@ -277,8 +281,8 @@ class Enrol:
 _ADVICE = "see `catena key list` on the master"
 
 
-def _word(key: KnownKey, now: float) -> tuple[str, str, float]:
-    """Return state, reason and seconds until the next question, for EnrolReply."""
+def _reply_fields(key: KnownKey, now: float) -> tuple[str, str, float]:
+    """Return state, reason and seconds until the next request, for EnrolReply."""
     if key.state in ("accepted", "announced"):
         return "accepted", "", 0.0
     if key.state == "pending":

@@ -38,7 +38,7 @@ class KeyHandlers:
             # Only connected minions can make a new key now; the others are omitted.
             sessions = [self.sessions.get(name) for name in changed]
             changed = [s.minion for s in sessions if s and self.link.send(s.peer, KeyRotate())]
-        return KeysChanged(tuple(changed), tuple(self.keys.told(changed)))
+        return KeysChanged(tuple(changed), tuple(self.keys.notified(changed)))
 
     @verb(asks.FINGER, Right.read_keys)
     async def finger(self, caller: Caller, asked: KeyFinger) -> Fingerprints:

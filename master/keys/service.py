@@ -42,10 +42,12 @@ ACTIONS = {
 #: Further states that an action applies to if the id is given in full, not as a glob.
 NAMED = {"accept": ("rejected", "denied"), "reject": ("accepted", "denied")}
 STATES = ("accepted", "pending", "rejected", "denied", "announced")
-#: Seconds after its deletion for which a key that is accepted by name is waited for, and below
-#: how long. Agents up to this version ask again after about six seconds, newer ones after two.
+#: Seconds after a key's deletion in which `accept` waits for a new request of the same minion.
 DELETED_SECONDS = 60.0
+#: Maximum wait for that request. Older agents ask again after about six seconds, newer ones after
+#: two.
 ASK_AGAIN_SECONDS = 8.0
+#: Maximum lifetime of a token, seconds.
 TOKEN_VALID_LIMIT = 30 * 24 * 3600
 
 
@@ -77,8 +79,8 @@ class Keys:
         self.on_delete: list[Callable[[sa.Connection, str, str], None]] = []
         #: Notifies a minion of its key's acceptance; returns whether that could be sent.
         self.on_accept: list[Callable[[KnownKey], bool]] = []
-        #: Accepted minions that were notified and may not have said Hello yet.
-        self._told: set[str] = set()
+        #: Accepted minions that were notified and may not have sent a Hello yet.
+        self._notified: set[str] = set()
         #: Minions whose key was deleted -> monotonic time of that.
         self._deleted: dict[str, float] = {}
         #: Minions whose new request is awaited -> the future of the waiting caller.
@@ -126,8 +128,8 @@ class Keys:
             self._table.accept(key.public)
             if key.state == "accepted":
                 self._accepted[key.minion] = key.fingerprint
-                if any([told(key) for told in self.on_accept]):
-                    self._told.add(key.minion)
+                if any([notify(key) for notify in self.on_accept]):
+                    self._notified.add(key.minion)
             return
         self._close(key)
 
@@ -144,8 +146,8 @@ class Keys:
             self.forget(known)
 
     def _close(self, key: KnownKey) -> None:
-        for told in self.on_close:
-            told(key)
+        for callback in self.on_close:
+            callback(key)
         self._table.revoke(key.public)
         if self._accepted.get(key.minion) == key.fingerprint:
             del self._accepted[key.minion]
@@ -207,13 +209,13 @@ class Keys:
 
     def _leave(self, conn: sa.Connection, minions: Iterable[str], user: str) -> None:
         for minion in minions:
-            for told in self.on_delete:
-                told(conn, minion, f"its key was deleted by {user}")
+            for callback in self.on_delete:
+                callback(conn, minion, f"its key was deleted by {user}")
 
-    def told(self, minions: Iterable[str]) -> list[str]:
+    def notified(self, minions: Iterable[str]) -> list[str]:
         """Return those of *minions* that were notified of their acceptance; each once."""
-        found = [name for name in minions if name in self._told]
-        self._told.difference_update(found)
+        found = [name for name in minions if name in self._notified]
+        self._notified.difference_update(found)
         return found
 
     async def _ask_again(self, names: Iterable[str]) -> bool:
@@ -358,7 +360,10 @@ class Keys:
         if minion:
             minion_id(minion)
         if not 0 < valid_seconds <= TOKEN_VALID_LIMIT:
-            raise UsageError("valid_seconds: from 1 to 2592000 (30 days)")
+            raise UsageError(
+                f"valid_seconds must be from 1 to {TOKEN_VALID_LIMIT} (30 days), "
+                f"not {valid_seconds}"
+            )
         token = self._token(once) if once.key else secrets.token_urlsafe(32)
         expires = self._clock.now().timestamp() + valid_seconds
         new = rows.NewToken(token_digest(token).hex(), minion, user, expires)
@@ -367,7 +372,7 @@ class Keys:
             # Request keys are deleted after a day (`retention`), but a token must never be made
             # twice.
             if rows.has_token(conn, new.digest):
-                text = f"request key {once.key} made a token long ago; use a new key for a new one"
+                text = f"request key {once.key} has already made a token; use a new request key"
                 raise UsageError(text)
             rows.insert_token(conn, new)
             return expires
@@ -392,9 +397,9 @@ class Keys:
         if known is not None and (known.minion, known.state) == (minion, "announced"):
             return
         if known is not None:
-            raise InvalidStateError("this key is in use already")
+            raise InvalidStateError(f"the key announced by {minion} is in use already")
         if minion not in self._accepted:
-            raise InvalidStateError(f"{minion} has announced a key and not used it yet")
+            raise InvalidStateError(f"{minion} has announced a key before and not used it yet")
         old = self._known.get(self._accepted[minion])
         assert old is not None
         key = replace(
@@ -412,7 +417,7 @@ class Keys:
         await self._store.write(store)
 
     def used(self, conn: sa.Connection, user_id: str) -> None:
-        """End a rotation when the announced key says Hello: remove the old key.
+        """End a rotation when the announced key is used for a Hello: remove the old key.
 
         Runs in the transaction that stores the Hello.
         """

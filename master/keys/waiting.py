@@ -55,12 +55,12 @@ class WaitingKeys:
         if not share:
             del self._shares[place.prefix]
 
-    def giving_way(self, address: str) -> str:
+    def to_displace(self, address: str) -> str:
         """Return the key to remove for a new one of *address*; "" if there is none.
 
-        It is the longest silent key of the largest host in the prefix with the most keys. A
-        network therefore takes no place of a smaller one. If all networks are about equal, a key
-        is removed whose minion has stopped asking.
+        The result is the longest silent key of the largest host in the prefix with the most keys,
+        so a network never displaces a key of a smaller one. If all networks are about equal, the
+        result is a key whose minion has stopped asking.
         """
         place = network(address)
         host = self._largest(place)

@@ -50,9 +50,9 @@ def same_host(then: ClockReading, now: ClockReading) -> bool:
 def passed(then: ClockReading, now: ClockReading) -> float:
     """Return how many seconds have passed between two readings, as far as clocks can tell.
 
-    Within a boot the boot clock tells. After a boot of the same host, at least the time since that
-    boot has passed. The uptime of another host says nothing about an earlier reading: only the
-    wall clocks of the two hosts can be compared.
+    Within a boot the boot clock decides. After a boot of the same host, at least the time since
+    that boot has passed. The uptime of another host is unrelated to an earlier reading, so only
+    the wall clocks of the two hosts can be compared.
     """
     if same_boot(then, now):
         return now.mono - then.mono

@@ -1,12 +1,12 @@
 """The master's settings of the C library's allocator and of Python's garbage collector.
 
 glibc gives each busy thread an arena and returns little memory from between blocks in use. The
-loop, the store's threads and libzmq free what another thread allocated. A master with a thousand
-minions therefore held twice the memory that it used, and kept growing. Other C libraries lack
-these calls; with them nothing is done.
+loop, the store's threads and libzmq free memory that another thread allocated. Without these
+settings, a master with a thousand minions holds twice the memory that it uses, and grows. Other C
+libraries lack these calls, and nothing is done.
 
 Python collects cyclic garbage after every 700 new objects. A thousand returns that wait for a
-commit are fifty thousand objects, all in use: scanning them took a fifth of the master's time.
+commit are fifty thousand objects, all in use; scanning them takes a fifth of the master's time.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from catena.core import heap
 
 #: Parameter of `mallopt` (malloc.h): maximum number of arenas.
 _M_ARENA_MAX = -8
-#: One for the loop and one more: Python's lock lets only one thread at a time allocate.
+#: Maximum number of arenas. Python's lock lets only one thread at a time allocate.
 ARENAS = 2
-#: Thresholds for gc.set_threshold(): more objects than wait for a commit on a busy master, so
-#: that these are gone before they would be scanned.
-LOOKS = (100_000, 10, 10)
+#: Arguments of gc.set_threshold(). The first exceeds the number of objects that wait for a commit
+#: on a busy master, so that they are freed before a scan.
+GC_THRESHOLDS = (100_000, 10, 10)
 
 
 def share_memory() -> None:
@@ -33,17 +33,17 @@ def share_memory() -> None:
     heap.keep_large()
 
 
-def give_back() -> None:
+def trim() -> None:
     """Collect garbage among the younger objects, and return free pages to the system.
 
-    Takes milliseconds.
+    It takes some milliseconds.
     """
     gc.collect(1)
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(ctypes.c_size_t(0))
 
 
-def look_seldom() -> None:
+def collect_rarely() -> None:
     """Make Python's garbage collection rarer; call it before many objects are made."""
-    gc.set_threshold(*LOOKS)
+    gc.set_threshold(*GC_THRESHOLDS)

@@ -12,36 +12,38 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Chore:
-    """A task and its interval."""
+class PeriodicTask:
+    """A function and the interval in seconds at which it is called."""
 
     seconds: float
     work: Callable[[], Awaitable[object]]
 
 
-class Household:
+class Housekeeping:
     """The periodic tasks of a master.
 
-    They depend on the clock and not on the number of calls: on a busy host an iteration of the
-    event loop takes longer, but tasks must not become rarer.
+    The clock decides when a task is due, not the number of calls: on a busy host an iteration of
+    the event loop takes longer, but tasks must not become rarer.
 
     Args:
-        chores: done in this order if several are due.
-        now: monotonic seconds; each is first due after one interval.
+        tasks: called in this order if several are due.
+        now: monotonic clock, seconds; each task is first due after one interval.
     """
 
-    def __init__(self, chores: Sequence[Chore], now: float) -> None:
-        self._chores = chores
-        self._due = [now + chore.seconds for chore in chores]
+    def __init__(self, tasks: Sequence[PeriodicTask], now: float) -> None:
+        self._tasks = tasks
+        self._due = [now + task.seconds for task in tasks]
 
-    async def do(self, now: float) -> None:
-        """Do what is due at *now*. A task that fails is logged and repeated after its interval."""
-        for place, chore in enumerate(self._chores):
+    async def run_due(self, now: float) -> None:
+        """Run the tasks that are due at *now*. A failed task is logged and due after its interval.
+
+        A task that was due several times in the meantime runs once.
+        """
+        for place, task in enumerate(self._tasks):
             if now < self._due[place]:
                 continue
-            # Missed runs are not made up for; one is enough.
-            self._due[place] = now + chore.seconds
+            self._due[place] = now + task.seconds
             try:
-                await chore.work()
+                await task.work()
             except (CatenaError, OSError) as error:
-                LOG.warning("housekeeping: %s", error)
+                LOG.warning("a periodic task failed: %s", error)

@@ -84,7 +84,7 @@ async def prune(store: Writer, rules: Sequence[Retention], kept: Limits) -> dict
         used = await store.write(used_bytes)
         if used > kept.store_bytes:
             log.warning(
-                "the store uses %d MiB of keep_store_mib %d, and everything left in it is in use",
+                "the store uses %d MiB, more than keep_store_mib (%d), and all of it is in use",
                 used // MIB,
                 kept.store_bytes // MIB,
             )

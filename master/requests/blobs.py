@@ -52,9 +52,9 @@ class Blobs:
             LimitError: a piece or the file is too large.
         """
         if not _SHA256.match(piece.sha256) or not 0 <= piece.index < piece.count <= 4096:
-            raise BadBlobError("sha256, index or count of a piece make no sense")
+            raise BadBlobError("sha256, index or count of a piece are invalid")
         if len(piece.data) > PIECE_LIMIT:
-            raise LimitError(f"a piece has at most {PIECE_LIMIT} bytes")
+            raise LimitError(f"a piece of {len(piece.data)} bytes exceeds {PIECE_LIMIT}")
         held = self.path(piece.sha256)
         if held is not None:
             # Another upload means that the file is still needed.
@@ -67,7 +67,7 @@ class Blobs:
         sizes = [name.stat().st_size for name in names if name.exists()]
         if sum(sizes) > BLOB_LIMIT:
             shutil.rmtree(folder)
-            raise LimitError(f"a file has at most {BLOB_LIMIT} bytes")
+            raise LimitError(f"the file exceeds {BLOB_LIMIT} bytes")
         if len(sizes) < piece.count:
             return False
         self._join(piece.sha256, names)
@@ -86,7 +86,7 @@ class Blobs:
             os.fsync(stream.fileno())
         if digest.hexdigest() != sha256:
             shutil.rmtree(names[0].parent)
-            raise BadBlobError("the pieces do not have the hash that they name")
+            raise BadBlobError(f"the pieces do not have the SHA-256 {sha256}")
         whole.chmod(0o600)
         rename_durable(whole, self._folder / sha256)
 

@@ -20,11 +20,11 @@ from catena.master.store.upkeep import faults, opened
 
 #: Number of pages that a backup copies before it lets the master write.
 _STEP_PAGES = 2000
-#: Numbers that ids and epochs skip in a restored database. After the backup the master continued
-#: to number, and minions have journals under those numbers: none may be reused.
+#: How far ids and epochs jump in a restored database. The lost master assigned numbers after the
+#: backup, and minions have journals under those numbers, so none may be reused.
 ID_GAP = 1_000_000
 EPOCH_GAP = 1_000
-#: Name of the fact with the first epoch that is free.
+#: Name of the fact with the highest epoch that must not be assigned again.
 EPOCH_FLOOR = "epoch_floor"
 _NUMBERED = ("chain", "action", "run", "event")
 
@@ -40,7 +40,7 @@ def back_up(database: Path, target: Path) -> int:
 
     Raises:
         NotFoundError: there is no database.
-        BackupError: *target* exists, or the copy is damaged; nothing of it is left.
+        BackupError: *target* exists, or the copy is damaged; no partial file is left.
     """
     if not database.is_file():
         raise NotFoundError(f"{database}: there is no database")
@@ -135,11 +135,11 @@ def _check_backup(source: Path) -> None:
         raise NotFoundError(f"{source}: there is no such backup")
     found = faults(f"sqlite:///{source}")
     if found:
-        raise BackupError(f"{source} is no sound backup: {found[0]}")
+        raise BackupError(f"{source} is not an intact backup: {found[0]}")
     with opened(f"sqlite:///{source}") as engine:
         revision = schema.current(engine)
     if not revision:
-        raise BackupError(f"{source} is no database of a catena master")
+        raise BackupError(f"{source} is not a database of a catena master")
     if revision > schema.HEAD:
         raise schema.SchemaError(
             f"{source} has schema {revision}, this version knows {schema.HEAD}: "

@@ -25,9 +25,9 @@ FILE, FACT = "store.json", "store_id"
 #: Age in seconds from which a key shows that its master was started before.
 KEY_SECONDS = 3600.0
 _LIMIT = 4096
-_WAY_OUT = (
-    "restore a backup (catena store restore BACKUP), or begin anew, without jobs, events, chains "
-    "and accepted keys: catena master --new-store"
+_REMEDY = (
+    "restore a backup (catena store restore BACKUP), or start without the old jobs, events, "
+    "chains and accepted keys: catena master --new-store"
 )
 
 
@@ -68,7 +68,7 @@ def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
     """Refuse an empty store whose keys have served one.
 
     Args:
-        place: of the store, for the message.
+        place: location of the store, for the message.
         pki_dir: folder of the master's keys.
         now: wall clock, seconds since the epoch.
 
@@ -81,7 +81,7 @@ def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
     if note.store or note.damage or age > KEY_SECONDS:
         raise StrangeStoreError(
             f"the store {place} is empty, but the keys in {pki_dir} are of a master that has "
-            f"served: {_WAY_OUT}"
+            f"served: {_REMEDY}"
         )
 
 
@@ -99,7 +99,7 @@ def claim(conn: sa.Connection, note: Note, *, new_store: bool = False) -> str:
     if note.store and found != note.store and not new_store:
         raise StrangeStoreError(
             f"the store ({found}) is not the one that this master's keys serve ({note.store}): "
-            "check `database` and `state_dir`; if it is right: catena master --new-store"
+            "check `database` and `state_dir`; to use it anyway: catena master --new-store"
         )
     return str(found)
 

@@ -2,8 +2,8 @@
 
 Every change of one step is a function `fn(connection)` that runs in a transaction of the writer
 thread. While the disk is busy, functions are queued; the writer then commits all of them together.
-A single request so costs one fsync, and a thousand at once share one. Functions run in the order
-in which they were posted.
+A single request costs one fsync, and a thousand concurrent requests share one. Functions run in
+the order in which they were posted.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class StoreCorruptError(CatenaError):
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A kind of work of which many items are done together at lower cost."""
+    """A kind of work that costs less for many items together than for each item separately."""
 
-    #: Does it for one item.
+    #: Processes one item.
     one: Callable[[sa.Connection, Any], Any]
-    #: Does it for several items, with the same effect as `one` for each in order. If it raises,
+    #: Processes several items, with the same effect as `one` for each in order. If it raises,
     #: everything is rolled back and `one` is called for each.
     many: Callable[[sa.Connection, Sequence[Any]], object]
 
@@ -119,13 +119,13 @@ class Store:
 
     Args:
         url: SQLAlchemy URL, "sqlite:////path/file.db" or "postgresql+psycopg://…".
-        alone: on PostgreSQL, keep every other master away while the store is open.
+        alone: on PostgreSQL, hold a lock against other masters while the store is open.
     """
 
     def __init__(self, url: str, *, alone: bool = False) -> None:
         self._url = sa.make_url(url)
-        #: Called in the event loop when another master has taken the database.
-        self.on_usurped: Callable[[str], object] = log.critical
+        #: Called in the event loop when another master has taken the database's lock.
+        self.on_lock_lost: Callable[[str], object] = log.critical
         #: Called in the event loop when damage is found, once.
         self.on_damage: Callable[[str], object] = log.critical
         self._damage = ""
@@ -158,7 +158,7 @@ class Store:
         """Raise StoreCorruptError if the database was found damaged."""
         if self._damage:
             raise StoreCorruptError(
-                f"nothing new is begun: {self._damage}; "
+                f"new jobs are refused: {self._damage}; "
                 "stop the master, then: catena store restore BACKUP"
             )
 
@@ -167,7 +167,7 @@ class Store:
 
         Raises:
             StoreUnavailableError: the database can't be reached or is locked.
-            StoreCorruptError: it is damaged.
+            StoreCorruptError: the database is damaged.
         """
         self._loop = asyncio.get_running_loop()
         await self._loop.run_in_executor(self._readers, self._prepare)
@@ -230,9 +230,10 @@ class Store:
             with self._read_engine.connect() as conn, conn.begin():
                 return fn(conn)
         except sa.exc.DBAPIError as error:
-            raise self._told(error) from error
+            raise self._reported(error) from error
 
-    def _told(self, error: sa.exc.DBAPIError) -> CatenaError:
+    def _reported(self, error: sa.exc.DBAPIError) -> CatenaError:
+        """Return *error* as one of this module's errors, and report damage."""
         found = _translated(error)
         if isinstance(found, StoreCorruptError):
             self.report_damage(str(found))
@@ -248,7 +249,7 @@ class Store:
             if writer:
                 sa.event.listen(engine, "begin", direct.begin)
             else:
-                sa.event.listen(engine, "connect", _keep_little)
+                sa.event.listen(engine, "connect", _limit_cache)
                 sa.event.listen(engine, "begin", _begin_to_read)
         return engine
 
@@ -298,11 +299,11 @@ class Store:
                 for work in group:
                     self._commit_group(conn, [work])
                 return
-            outcomes = [_Outcome(group, error=self._told(error))]
+            outcomes = [_Outcome(group, error=self._reported(error))]
         except sole.NotAloneError as error:
             outcomes = [_Outcome(group, error=error)]
-            self._call(self.on_usurped, str(error))
-        except Exception as error:  # the edge of the writer's thread, which must go on
+            self._call(self.on_lock_lost, str(error))
+        except Exception as error:  # the edge of the writer's thread, which must continue
             log.exception("the store's writer failed")
             outcomes = [_Outcome(group, error=error)]
         self._report(outcomes)
@@ -332,12 +333,12 @@ class Store:
         try:
             self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:
-            # The loop is closed and nobody waits any more; committed work stays committed.
+            # The loop is closed, so no caller waits any more; committed work stays committed.
             return
 
 
 class _SingleError(Exception):
-    """Carries the error of a function out of a transaction of its own."""
+    """Carries the error of a function out of its transaction, which is rolled back."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -377,7 +378,7 @@ def _run_many(conn: sa.Connection, works: Sequence[_Work]) -> _Outcome | None:
         return None
     except sa.exc.DBAPIError:
         raise
-    except Exception:  # noqa: BLE001  # one of them is at fault: each by itself shows which
+    except Exception:  # noqa: BLE001  # caused by one item; separate runs show by which
         return None
     return _Outcome(works, hooks=tuple(conn.info[_HOOKS]))
 
@@ -396,7 +397,7 @@ def _run_one(conn: sa.Connection, work: _Work, *, alone: bool) -> _Outcome:
         # Disk full or connection lost: the state of the transaction is unknown, so the group
         # fails.
         raise
-    except Exception as error:  # noqa: BLE001  # the edge of the writer: it goes to who asked
+    except Exception as error:  # noqa: BLE001  # the edge of the writer: the caller gets it
         return _failed(work, error, alone)
     return _Outcome((work,), value=value, hooks=tuple(conn.info[_HOOKS]))
 
@@ -410,17 +411,17 @@ def _failed(work: _Work, error: Exception, alone: bool) -> _Outcome:
 def _log_error(future: asyncio.Future[Any]) -> None:
     error = None if future.cancelled() else future.exception()
     if error is not None:
-        log.error("the store could not keep something: %s", error)
+        log.error("a background write to the store failed: %s", error)
 
 
 def _settle(outcomes: list[_Outcome]) -> None:
-    """Run in the loop: first the hooks in order of commit, then complete the futures."""
+    """Call the hooks in order of commit, then complete the futures; runs in the event loop."""
     for outcome in outcomes:
         for hook in outcome.hooks:
             try:
                 hook()
-            except Exception:  # one hook's fault must not keep the others waiting for ever
-                log.exception("something that follows a commit failed")
+            except Exception:  # an error of one hook must not affect the others
+                log.exception("a callback after a commit failed")
     for outcome in outcomes:
         for work in outcome.works:
             if work.future.done():
@@ -453,7 +454,7 @@ def _begin_to_read(conn: sa.Connection) -> None:
     conn.exec_driver_sql("BEGIN")
 
 
-def _keep_little(connection: Any, _record: Any) -> None:
+def _limit_cache(connection: Any, _record: Any) -> None:
     connection.execute(f"PRAGMA cache_size=-{READER_CACHE_KIB}")
 
 
@@ -476,4 +477,4 @@ def _translated(error: sa.exc.DBAPIError) -> CatenaError:
         )
     if isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError)):
         return StoreUnavailableError(f"the database can't be used now: {text}")
-    return CatenaError(f"the database refused: {text}")
+    return CatenaError(f"the database refused a statement: {text}")

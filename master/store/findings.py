@@ -22,7 +22,8 @@ def running(settings: MasterSettings) -> Finding:
         with upkeep.opened(url) as engine, engine.connect() as conn:
             found = sole.holder(conn.connection.dbapi_connection)
     except CatenaError as error:
-        return Finding("daemon", Level.warning, f"nobody knows whether the master runs: {error}")
+        text = f"it is unknown whether the master runs: {error}"
+        return Finding("daemon", Level.warning, text)
     if found is None:
         return not_running
     return Finding("daemon", Level.ok, f"the database is in use by {found}")
@@ -31,7 +32,7 @@ def running(settings: MasterSettings) -> Finding:
 def whole(url: str, settings: MasterSettings) -> tuple[list[Finding], upkeep.Summary | None]:
     """Return findings about the database, and its summary if it is sound."""
     if is_file(url) and not upkeep.sqlite_file(url).exists():
-        text = "there is no database yet; the first start makes one"
+        text = "there is no database yet; the first start creates it"
         return [Finding("store", Level.note, text)], None
     faults = upkeep.faults(url)
     if faults:
@@ -49,7 +50,9 @@ def whole(url: str, settings: MasterSettings) -> tuple[list[Finding], upkeep.Sum
 def _schema(summary: upkeep.Summary) -> Finding:
     text = f"sound, schema {summary.revision}, {summary.size_bytes // (1024 * 1024)} MiB"
     if summary.revision < schema.HEAD:
-        return Finding("store", Level.note, text, "the next start, or catena store upgrade")
+        advice = "the next start upgrades it, or run: catena store upgrade"
+        return Finding("store", Level.note, text, advice)
     if summary.revision > schema.HEAD:
-        return Finding("store", Level.fault, text, "it belongs to a newer catena: install that")
+        advice = "the database belongs to a newer version of catena; install that version"
+        return Finding("store", Level.fault, text, advice)
     return Finding("store", Level.ok, text)

@@ -42,7 +42,7 @@ def findings(conn: sa.Connection, now: float) -> Iterator[Finding]:
         now: wall clock, seconds since the epoch.
     """
     for growth, limit, advice in (
-        (_jobs(conn, now), MANY_JOBS, "catena job list --limit 20 says who asks for them"),
+        (_jobs(conn, now), MANY_JOBS, "catena job list --limit 20 shows their users"),
         (_events(conn, now), MANY_EVENTS, "catena event watch shows who sends them"),
     ):
         if growth is not None and growth.count >= limit:
@@ -95,5 +95,5 @@ def _events(conn: sa.Connection, now: float) -> Growth | None:
     query = sa.select(newest_rows.c.source, number).group_by(newest_rows.c.source)
     row = conn.execute(query.order_by(number.desc()).limit(1)).one()
     mean = conn.execute(sa.select(sa.func.avg(newest_rows.c.size))).scalar() or 0
-    what = f"events, most of them of {row[0] or 'the master itself'},"
+    what = f"events, most of them from {row[0] or 'the master itself'},"
     return Growth(what, total, int(float(mean) * total))

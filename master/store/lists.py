@@ -11,8 +11,8 @@ T = TypeVar("T")
 def padded(values: Iterable[T]) -> list[T]:
     """Return values for `IN (…)`, the last one repeated up to a power of two.
 
-    Each length makes a separate statement, and the driver caches the last 128: with a thousand
-    values each takes about 140 KB.
+    Each length is a separate statement, and the driver caches the last 128 statements. One with a
+    thousand values takes about 140 KB.
     """
     found = list(values)
     if found:

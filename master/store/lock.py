@@ -1,7 +1,7 @@
 """A lock that permits one master at a time for one database file.
 
-Programs that replace or repair the file take it, so that nobody writes meanwhile. `sole` does the
-same for PostgreSQL.
+Programs that replace or repair the file take it too, so that no master writes in the meantime.
+`sole` does the same for PostgreSQL.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 from catena.core.errors import InvalidStateError
 from catena.core.files import private_folder
 
-#: Bytes to read, more than a holder's note has.
+#: Maximum number of bytes read from a lock file.
 _NOTE_BYTES = 4096
 
 
 @contextmanager
 def held(database: Path, wanted_for: str) -> Iterator[None]:
-    """Keep every other master away from *database* while the block runs.
+    """Lock *database* against other masters while the block runs.
 
     Two locks are taken. The one beside the file, found through symbolic links, exists before the
     database does. The one on the file itself excludes a master that uses another hard link to it.
@@ -32,21 +32,21 @@ def held(database: Path, wanted_for: str) -> Iterator[None]:
 
     Args:
         database: the file.
-        wanted_for: what is impossible otherwise, for the error.
+        wanted_for: purpose of the lock, for the error.
 
     Raises:
-        InvalidStateError: a master has it; the message says which process and since when.
+        InvalidStateError: another master uses it; the message names its process and its start.
     """
     path = path_of(database)
     private_folder(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     own = -1
     try:
-        _take(handle, database, wanted_for, _told(handle))
+        _take(handle, database, wanted_for, _holder(handle))
         own = _open_file(database)
         if own >= 0:
             _take(own, database, wanted_for, "under another of its names")
-        _tell(handle)
+        _note_holder(handle)
         yield
     finally:
         # Close the database file last, because that releases SQLite's locks in this process.
@@ -73,11 +73,11 @@ def _take(handle: int, database: Path, wanted_for: str, who: str) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise InvalidStateError(
-            f"{database}: a master runs with it ({who}), so that {wanted_for} is not possible"
+            f"{database}: a master runs with it ({who}), so {wanted_for} is not possible"
         ) from None
 
 
-def _tell(handle: int) -> None:
+def _note_holder(handle: int) -> None:
     """Write the holder into the lock file, for the error message of others."""
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     note = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
@@ -89,7 +89,8 @@ def _tell(handle: int) -> None:
         return
 
 
-def _told(handle: int) -> str:
+def _holder(handle: int) -> str:
+    """Return the holder that the lock file names, for an error message."""
     try:
         note = json.loads(os.pread(handle, _NOTE_BYTES, 0))
         return f"pid {int(note['pid'])} on {note['host']!s:.64}, since {note['since']!s:.32}"

@@ -26,7 +26,7 @@ Serial = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 class Words(sa.types.TypeDecorator[str]):
-    """Text for people from any source, made safe for PostgreSQL, which refuses NUL characters."""
+    """Text for people. NUL characters, which PostgreSQL refuses, are replaced."""
 
     impl = sa.Text
     cache_ok = True

@@ -22,13 +22,13 @@ def check(settings: MasterSettings, new_store: bool) -> birth.Note:
         Content of the file about the store in the folder of the keys.
 
     Raises:
-        StoreCorruptError: it is damaged.
-        StrangeStoreError: it is empty.
+        StoreCorruptError: the store is damaged.
+        StrangeStoreError: the store is empty although the keys have served one.
     """
     url, pki_dir = database_url(settings), Path(settings.pki_dir)
     note = birth.read(pki_dir)
     if note.damage:
-        LOG.warning("%s; it is written anew with the id of the store", note.damage)
+        LOG.warning("%s; it is rewritten with the id of the store", note.damage)
     if soundness.is_fresh(url):
         if not new_store:
             birth.refuse_empty(sa.make_url(url).render_as_string(), pki_dir)
@@ -58,4 +58,4 @@ def claim(settings: MasterSettings, note: birth.Note, new_store: bool) -> None:
     try:
         birth.write(pki_dir, found)
     except OSError as error:
-        raise CatenaError(f"{pki_dir}: the id of the store can't be noted: {error}") from None
+        raise CatenaError(f"can't write the id of the store to {pki_dir}: {error}") from None

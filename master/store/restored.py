@@ -1,8 +1,8 @@
-"""What a master must know about a database that was restored from a backup.
+"""Marks a database that was restored from a backup, and tells what the restoration means.
 
-Between backup and restoration the lost database was in use, so what was open in the backup may
-have run since. An order of that time is therefore never sent again, and a chain that was due is
-not started.
+Between backup and restoration the lost database was in use, so jobs and chains that are open in
+the backup may have run since. A job of that time is therefore never sent again, and a chain that
+was due is not started.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _OPEN_DELIVERIES = """
 
 
 def mark(path: Path, now: float) -> None:
-    """Record in a database file that it was restored at *now*, and up to which jid it is in doubt.
+    """Record in a database file when it was restored, and up to which jid jobs may have run.
 
     The clock of this host may be behind that of the lost one. Therefore the newest jid of the
-    backup counts, too, unless it is in the future. The lost master then continued from that jid,
-    one microsecond per job; JID_GAP skips what it may have used.
+    backup counts too, unless it is more than a day in the future. The lost master continued from
+    that jid, one microsecond per job; JID_GAP skips the jids that it may have used.
     """
     at = datetime.fromtimestamp(now, UTC)
     with closing(sqlite3.connect(path)) as conn, conn:
@@ -67,11 +67,11 @@ def _fact(conn: sa.Connection) -> dict[str, Any]:
 
 
 def touched(path: Path, now: float) -> list[str]:
-    """Return a sentence for everything that was open when the database at *path* was backed up.
+    """Return a sentence for each chain and job that was open when the backup was made.
 
     Args:
         path: a restored database.
-        now: time of the restoration.
+        now: time of the restoration, seconds since the epoch.
     """
     with closing(sqlite3.connect(path)) as conn:
         return [*_chains(conn, now), *_orders(conn)]
@@ -89,12 +89,12 @@ def _chains(conn: sqlite3.Connection, now: float) -> list[str]:
         name = f"chain {number} ({label})"
         if state in ("dispatched", "running"):
             found.append(
-                f"{name} was under way: it goes on where its minions still know it, or fails"
+                f"{name} was running: it continues on minions that still know it, else it fails"
             )
         elif state == "scheduled" and due is not None and due <= now:
-            found.append(f"{name} was due since the backup: it fails, as it may have run")
+            found.append(f"{name} became due after the backup: it fails, as it may have run")
         elif state == "scheduled":
-            found.append(f"{name} is scheduled, and starts at its time")
+            found.append(f"{name} is scheduled and starts at its due time")
         else:
             found.append(f"{name} waits for a person, as in the backup")
     return found
@@ -103,6 +103,6 @@ def _chains(conn: sqlite3.Connection, now: float) -> list[str]:
 def _orders(conn: sqlite3.Connection) -> list[str]:
     return [
         f"job {jid} ({fun}) was open on {minion}{f' and {count - 1} more' if count > 1 else ''}: "
-        "it ends as lost where its minion does not know it"
+        "it ends as lost on minions that do not know it"
         for jid, fun, count, minion, _ in conn.execute(_OPEN_DELIVERIES)
     ]

@@ -60,7 +60,7 @@ def migrate(engine: sa.Engine, revision: str = HEAD) -> None:
 
 
 def upgrade(engine: sa.Engine) -> None:
-    """Bring *engine*'s database to the schema of this version; an empty one is filled at once.
+    """Upgrade *engine*'s database to the schema of this version, or create it if it is empty.
 
     Raises:
         SchemaError: the database has a revision that this version doesn't know.

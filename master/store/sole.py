@@ -1,8 +1,8 @@
-"""One master at a time for one PostgreSQL database.
+"""A lock that permits one master at a time for one PostgreSQL database.
 
 The connection that writes holds a session advisory lock for the master's whole life, so every
 commit is covered by the lock. The server drops the lock with the connection. A writer that
-reconnects must take the lock again and find that no other master held it meanwhile.
+reconnects must take the lock again and check that no other master held it in between.
 
 Session locks need a direct connection or a pooler in session mode.
 """
@@ -52,7 +52,7 @@ _HOLDER = f"""
 
 
 class NotAloneError(InvalidStateError):
-    """Another master has the database, or has had it since this one opened it."""
+    """Another master holds the database's lock, or has held it since this one opened it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ class LockHolder:
 
 
 class Sole:
-    """This process's claim to a database.
+    """This process's lock on a database.
 
     Args:
-        purpose: "master", or another reason to keep masters away.
+        purpose: "master", or another reason to lock out masters.
     """
 
     def __init__(self, purpose: str = "master") -> None:
@@ -92,8 +92,8 @@ class Sole:
         """Take the lock on a new connection of the driver.
 
         Raises:
-            NotAloneError: another master has the database, or had it meanwhile. The connection is
-                closed.
+            NotAloneError: another master holds the lock, or has held it in between. The connection
+                is closed.
         """
         try:
             self._take(connection)
@@ -118,7 +118,7 @@ class Sole:
             if found is not None and found.name != self.name:
                 raise NotAloneError(_refusal(found))
             if time.monotonic() > give_up:
-                raise NotAloneError("the database's lock can't be taken; nobody is seen with it")
+                raise NotAloneError("can't take the database's lock, and no holder is visible")
             if found is not None:
                 # A lost connection of this process that the server has not noticed yet.
                 connection.execute("SELECT pg_terminate_backend(%s)", (found.backend,))
@@ -126,22 +126,22 @@ class Sole:
             time.sleep(_GHOST_PAUSE_SECONDS)
         if self._open and _tenure(connection) != self._token:
             raise NotAloneError(
-                "another master had the database while the connection to it was lost; "
-                "what this one knows may be old: start it again"
+                "another master had the database while this one had lost its connection, so data "
+                "in this one's memory may be outdated; start it again"
             )
 
 
 @contextmanager
 def held(url: str, wanted_for: str) -> Iterator[None]:
-    """Keep every master away from a PostgreSQL database while the block runs.
+    """Lock a PostgreSQL database against other masters while the block runs.
 
     Args:
         url: of the database.
         wanted_for: the purpose, shown to others.
 
     Raises:
-        NotAloneError: a master has it.
-        TryLaterError: it cannot be reached.
+        NotAloneError: another master holds the lock.
+        TryLaterError: the database cannot be reached.
     """
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
     sa.event.listen(engine, "connect", _taker(Sole(wanted_for)))
@@ -191,5 +191,5 @@ def _tenure(connection: Any) -> str:
 def _refusal(found: LockHolder) -> str:
     return (
         f"another master has the database: {found}; one PostgreSQL database serves one master. "
-        "Stop that one first. If its host is lost, the server drops the lock within a minute"
+        "Stop that master first. If its host is lost, the server drops the lock within a minute"
     )

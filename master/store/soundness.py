@@ -35,7 +35,7 @@ def is_empty(database: Path) -> bool:
 
 
 def is_unborn(database: Path) -> bool:
-    """Return whether a first start ended before it had created its tables.
+    """Return whether a database has no tables because its first start was interrupted.
 
     In that case SQLite has written only one page with the header. The tables and all later data go
     through the log, so a damaged log is a different case.
@@ -55,7 +55,7 @@ def refuse_damaged(database: Path) -> None:
     """Check a database that nobody has open; a large one only by its header, log and tables.
 
     Raises:
-        StoreCorruptError: it is damaged; the message gives the damage and the remedy.
+        StoreCorruptError: the database is damaged; the message names the damage and the remedy.
     """
     found = shape_faults(database)
     if not found and database.stat().st_size <= QUICK_BYTES:
@@ -63,7 +63,7 @@ def refuse_damaged(database: Path) -> None:
     if found:
         raise StoreCorruptError(
             f"the database is damaged, and is not served: {found[0]}; "
-            "to go back to a backup: catena store restore BACKUP"
+            "to return to a backup: catena store restore BACKUP"
         )
 
 
@@ -79,7 +79,7 @@ def _header_faults(database: Path) -> list[str]:
         header = file.read(_HEADER_BYTES)
     size = database.stat().st_size
     if header[:16] != _MAGIC or len(header) < _HEADER_BYTES:
-        return [f"{database}: it does not begin as an SQLite database"]
+        return [f"{database}: it has no header of an SQLite database"]
     page = int.from_bytes(header[16:18], "big")
     page = 65536 if page == 1 else page
     if page < 512 or page & (page - 1):
@@ -91,7 +91,7 @@ def _header_faults(database: Path) -> list[str]:
     # The page count is valid if the version that wrote it was the last to change the file.
     pages = int.from_bytes(header[28:32], "big")
     if header[24:28] == header[92:96] and pages * page != size:
-        return [f"{database}: it has {size} bytes where its header says {pages * page}"]
+        return [f"{database}: it has {size} bytes, but {pages * page} according to its header"]
     return []
 
 
@@ -102,12 +102,12 @@ def table_faults(database: Path) -> list[str]:
             query = "SELECT name FROM sqlite_master WHERE type = 'table'"
             names = {str(row[0]) for row in conn.execute(query)}
             if "alembic_version" not in names:
-                return [f"{database}: it holds no store of a master"]
+                return [f"{database}: it is not the store of a catena master"]
             row = conn.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.DatabaseError as error:
         return [f"{database}: {error}"]
     if row is None:
-        return [f"{database}: it does not say which schema it has"]
+        return [f"{database}: its schema version is missing"]
     wanted = {table.name for table in METADATA.sorted_tables} if row[0] == schema.HEAD else set()
     missing = sorted(wanted - names)
     return [f"{database}: table {missing[0]} is missing"] if missing else []
@@ -127,7 +127,7 @@ def _connect(database: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(database))}?mode=rw", uri=True)
 
 
-async def look_behind(database: Path) -> list[str]:
+async def check_in_background(database: Path) -> list[str]:
     """Return the result of `page_faults`, computed in a process of the lowest priority.
 
     Raises:

@@ -1,6 +1,6 @@
-"""What an operator asks about the database as a whole: where, how large, is it sound.
+"""Location, size and soundness of the database as a whole, for operators.
 
-SQLite answers by its own means; PostgreSQL has tools of its own, and who runs one knows them.
+Only SQLite databases are examined and compacted here; PostgreSQL has its own tools.
 """
 
 from __future__ import annotations
@@ -25,21 +25,23 @@ from catena.master.store.database import (
 )
 from catena.master.store.metadata import METADATA
 
-#: Imported so that METADATA has every table.
+#: Imported so that METADATA contains every table.
 _TABLES = (tables, chain_tables)
 _COUNT = sa.select(sa.func.count())
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What `catena store show` says."""
+    """The data that `catena store show` prints."""
 
     place: str
+    #: Schema revision of the database, and below that of this version.
     revision: str
     known_revision: str
-    #: Of the file and of what is free in it; 0 for PostgreSQL's.
+    #: Size of the file, and below the free space in it; 0 for PostgreSQL.
     size_bytes: int
     free_bytes: int
+    #: Table -> number of rows.
     rows: Mapping[str, int]
 
 
@@ -47,22 +49,22 @@ def sqlite_file(url: str) -> Path:
     """Return the file of an SQLite URL.
 
     Raises:
-        UsageError: it is PostgreSQL's; the message names the tool to use.
+        UsageError: the URL is of a PostgreSQL database; the message names the tools to use.
     """
     made = sa.make_url(url)
     if made.get_backend_name() != "sqlite":
         raise UsageError(
-            f"the store is {made.render_as_string()}: use pg_dump -Fc and pg_restore for it"
+            f"{made.render_as_string()} is a PostgreSQL database: use pg_dump -Fc and pg_restore"
         )
     return Path(made.database or "")
 
 
 def summary(url: str) -> Summary:
-    """Return what the database holds, without changing anything.
+    """Return size, schema and row counts of the database, without changing anything.
 
     Raises:
-        NotFoundError: there is none yet.
-        StoreCorruptError: it is damaged.
+        NotFoundError: there is no database yet.
+        StoreCorruptError: the database is damaged.
     """
     with opened(url) as engine, engine.connect() as conn:
         names = set(sa.inspect(conn).get_table_names())
@@ -78,7 +80,7 @@ def summary(url: str) -> Summary:
 
 
 def used_bytes(conn: sa.Connection) -> int:
-    """Return how much of the database file is in use; 0 for PostgreSQL."""
+    """Return how many bytes of the database file are in use; 0 for PostgreSQL."""
     size, free = _sizes(conn)
     return size - free
 
@@ -95,10 +97,10 @@ def _sizes(conn: sa.Connection) -> tuple[int, int]:
 
 
 def faults(url: str) -> list[str]:
-    """Return what is wrong with the database, in words; [] when it is sound.
+    """Return the errors found in the database; [] if it is sound.
 
-    SQLite is asked for its whole integrity check, which reads every page. Its log is checked where
-    no master writes to it.
+    SQLite runs its complete integrity check, which reads every page. The write-ahead log is only
+    checked if no master is running.
     """
     file = sqlite_file(url) if is_file(url) else None
     if file is not None and file.is_file():
@@ -114,15 +116,15 @@ def faults(url: str) -> list[str]:
             broken = conn.exec_driver_sql("PRAGMA foreign_key_check").all()
     except StoreCorruptError as error:
         return [str(error)]
-    lost = [f"{row[0]}: row {row[1]} belongs to a {row[2]} that is not there" for row in broken]
+    lost = [f"{row[0]}: row {row[1]} refers to a missing row of {row[2]}" for row in broken]
     return [text for text in found if text != "ok"] + lost[:20]
 
 
-def give_back(database: Path) -> None:
-    """Make the file as small as what is in it; writers wait meanwhile.
+def vacuum(database: Path) -> None:
+    """Return the free space of a database file to the file system; writers wait meanwhile.
 
     Raises:
-        TryLaterError: the database is in use for too long.
+        TryLaterError: the database was locked for too long.
     """
     with closing(sqlite3.connect(database, timeout=LOCK_PATIENCE_SECONDS)) as conn:
         try:
@@ -133,7 +135,12 @@ def give_back(database: Path) -> None:
 
 @contextmanager
 def opened(url: str) -> Iterator[sa.Engine]:
-    """Yield an engine for reading; errors of the database come out as ours."""
+    """Yield an engine for reading.
+
+    Raises:
+        NotFoundError: there is no SQLite file.
+        StoreCorruptError: any error of the database in the block.
+    """
     made = sa.make_url(url)
     if made.get_backend_name() == "sqlite":
         if not Path(made.database or "").is_file():

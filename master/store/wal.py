@@ -1,9 +1,9 @@
-"""Damage in SQLite's write-ahead log that SQLite itself takes for the end of the log.
+"""Finds damage in SQLite's write-ahead log that SQLite itself mistakes for the end of the log.
 
-SQLite reads the log up to the first frame whose checksum is wrong, and drops the rest in silence
+SQLite reads the log up to the first frame whose checksum is wrong, and silently drops the rest
 (https://www.sqlite.org/fileformat2.html#the_write_ahead_log). That is right for the last
-transaction, which a power failure may have torn. A frame that follows the next commit was written
-after an fsync of all that is before it: if such a frame exists, durable transactions are damaged.
+transaction, which a power failure may have torn. But a frame behind the next commit was written
+after an fsync of everything before it: if there is such a frame, durable transactions are damaged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _HEADER_BYTES, _FRAME_HEADER_BYTES = 32, 24
-#: Without the last bit, which says that checksums are of big-endian words.
+#: The magic number without its last bit, which means that checksums use big-endian words.
 _MAGIC = 0x377F0682
 _VERSION = 3007000
 _MASK = 0xFFFFFFFF
@@ -30,7 +30,7 @@ class _Log:
 
 
 def faults(database: Path) -> list[str]:
-    """Return what is wrong with the log of a database that nobody has open; [] if nothing is."""
+    """Return the errors in the log of a database that no process has open; [] if it is sound."""
     path = database.with_name(f"{database.name}-wal")
     try:
         data = path.read_bytes()
@@ -41,16 +41,17 @@ def faults(database: Path) -> list[str]:
         return []
     log = _header(data)
     if log is None:
-        return [f"{path}: its header is damaged: what it holds can't be read"]
+        return [f"{path}: its header is damaged, so its transactions can't be read"]
     bad = _first_bad(data, log)
     size = _FRAME_HEADER_BYTES + log.page_size
     committed = False
     for number, start in enumerate(range(_HEADER_BYTES + bad * size, len(data), size), bad + 1):
-        # Salts are copied from the header; what an earlier round of the log left has others.
+        # Frames have the salts of the header; stale frames of an earlier round have others.
         salts = data[start + 8 : start + 12], data[start + 12 : start + 16]
         ours = [salts[0] == log.salts[:4], salts[1] == log.salts[4:]]
         if all(ours) and committed:
-            return [f"{path}: frame {bad + 1} is damaged, and committed ones follow it ({number})"]
+            text = f"frame {bad + 1} is damaged, but committed frames follow it ({number})"
+            return [f"{path}: {text}"]
         # One flipped bit spoils one of the two; a new round of the log changes both.
         if all(ours) or (number == bad + 1 and any(ours)):
             committed |= data[start + 4 : start + 8] != b"\0\0\0\0"
@@ -69,7 +70,7 @@ def _header(data: bytes) -> _Log | None:
 
 
 def _first_bad(data: bytes, log: _Log) -> int:
-    """Return the number of the first frame, from 0, that SQLite takes for the end of the log."""
+    """Return the index of the first frame that SQLite considers the end of the log."""
     size = _FRAME_HEADER_BYTES + log.page_size
     found, number = log.checksum, 0
     for start in range(_HEADER_BYTES, len(data) - size + 1, size):

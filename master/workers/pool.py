@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 
 from catena.core.errors import CatenaError, TryLaterError
-from catena.master.workers.turns import Turns
+from catena.master.workers.fair_semaphore import FairSemaphore
 
 LOG = logging.getLogger(__name__)
 
@@ -68,18 +68,18 @@ class Workers:
         self._settings = settings
         self._timeout = timeout_seconds
         self._rest_seconds = rest_seconds
-        self._turns = Turns(count)
+        self._slots = FairSemaphore(count)
         self._idle: list[_Child] = []
         self._all: set[asyncio.subprocess.Process] = set()
         self._resting: asyncio.Task[None] | None = None
 
-    async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
+    async def call(self, task: str, params: dict[str, Any], queue: str = "") -> Any:
         """Run a task in a child process and return its value.
 
         Args:
             task: name of the task, from TASKS or ENGINE_TASKS of master.workers.process.
             params: arguments of the task.
-            line: name of the queue in which the task waits for a child; queues are served
+            queue: name of the queue in which the task waits for a child; queues are served
                 round-robin. "": the task's name.
 
         Raises:
@@ -87,11 +87,11 @@ class Workers:
             WorkerDiedError: the task exceeded the time limit, or its process died.
             TryLaterError: the queue is full.
         """
-        place = line or task
-        waiting = self._turns.waiting(place)
+        queue = queue or task
+        waiting = self._slots.waiting(queue)
         if waiting >= WAITING_LIMIT:
-            raise TryLaterError(f"{waiting} tasks wait for a worker process")
-        async with self._turns.turn(place):
+            raise TryLaterError(f"{waiting} tasks already wait for a worker process")
+        async with self._slots.slot(queue):
             return await self._run(task, params)
 
     async def _run(self, task: str, params: dict[str, Any]) -> Any:
@@ -114,12 +114,12 @@ class Workers:
         if child.done >= TASKS_PER_CHILD:
             await self._end(child)
         else:
-            self._keep(child)
+            self._put_back(child)
         if "error" in answer:
             raise TaskFailedError(answer["error"])
         return answer["value"]
 
-    def _keep(self, child: _Child) -> None:
+    def _put_back(self, child: _Child) -> None:
         child.used = asyncio.get_running_loop().time()
         self._idle.append(child)
         if self._resting is None or self._resting.done():

@@ -98,7 +98,7 @@ def test_lost_connection_does_not_stop_the_action_and_the_chain_waits(fleet: Lab
     fleet.await_mark("began")
     fleet.server.stop()
     said = fleet.await_note("lost", "cut", "over SSH: not reached since")
-    assert "what runs there goes on and waits for the master" in said
+    assert "its running job continues and keeps the result" in said
     go.touch()
     fleet.await_mark("lost")
     fleet.server.start()

@@ -42,8 +42,8 @@ class Rig(Fleet):
     def __init__(self, folder: Path, points: Mapping[str, str], master: str = "") -> None:
         names: dict[str, Mapping[str, Any]] = {name: {} for name in points}
         testing = {"testing": True}
-        # Many hosts of one address would wait for each other at the door; a master with failpoints
-        # has to decide about keys, which is one of its places.
+        # The rate limit of one address would make many hosts wait, so their keys are accepted at
+        # once. A master with failpoints decides about keys, because failpoints are there too.
         settings = {**testing, "ping_interval_seconds": 2, "auto_accept": not master}
         super().__init__(folder, names, settings, testing)
         self._points, self._master_points = dict(points), master

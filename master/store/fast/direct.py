@@ -31,7 +31,7 @@ def run(raw: sqlite3.Connection, text: str, values: Sequence[Any] = ()) -> sqlit
     try:
         return raw.execute(text, values)
     except sqlite3.Error as error:
-        raise _told(error, text) from error
+        raise _sqlalchemy_error(error, text) from error
 
 
 def run_many(raw: sqlite3.Connection, text: str, rows: Sequence[Sequence[Any]]) -> sqlite3.Cursor:
@@ -39,15 +39,15 @@ def run_many(raw: sqlite3.Connection, text: str, rows: Sequence[Sequence[Any]]) 
     try:
         return raw.executemany(text, rows)
     except sqlite3.Error as error:
-        raise _told(error, text) from error
+        raise _sqlalchemy_error(error, text) from error
 
 
 @contextmanager
 def transaction(conn: sa.Connection) -> Iterator[None]:
     """Commit what the block writes, or roll it back if it raises, like `Connection.begin`.
 
-    SQLAlchemy begins a transaction of its own once it executes something. It then uses the
-    driver's transaction (see `begin`), and both end together.
+    SQLAlchemy begins its own transaction when it executes a statement. It then uses the driver's
+    transaction (see `begin`), and both end together.
 
     Raises:
         sqlalchemy.exc.DBAPIError: it cannot begin or be committed; it is rolled back.
@@ -88,19 +88,19 @@ def apart(conn: sa.Connection) -> Iterator[None]:
     Like `Connection.begin_nested`, which compiles the statements of its savepoint each time. That
     took longer than a small function inside.
     """
-    _say(conn, "SAVEPOINT one")
+    _execute(conn, "SAVEPOINT one")
     try:
         yield
     except BaseException:
         # A lost connection has rolled back the whole transaction.
         if not conn.invalidated:
-            _say(conn, "ROLLBACK TO SAVEPOINT one")
-            _say(conn, "RELEASE SAVEPOINT one")
+            _execute(conn, "ROLLBACK TO SAVEPOINT one")
+            _execute(conn, "RELEASE SAVEPOINT one")
         raise
-    _say(conn, "RELEASE SAVEPOINT one")
+    _execute(conn, "RELEASE SAVEPOINT one")
 
 
-def _say(conn: sa.Connection, text: str) -> None:
+def _execute(conn: sa.Connection, text: str) -> None:
     raw = sqlite(conn)
     if raw is None:
         conn.exec_driver_sql(text)
@@ -108,5 +108,5 @@ def _say(conn: sa.Connection, text: str) -> None:
         run(raw, text)
 
 
-def _told(error: sqlite3.Error, text: str) -> BaseException:
+def _sqlalchemy_error(error: sqlite3.Error, text: str) -> BaseException:
     return sa.exc.DBAPIError.instance(text, (), error, sqlite3.Error)

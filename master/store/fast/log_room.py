@@ -1,9 +1,9 @@
 """Preallocation of SQLite's write-ahead log on disk, before commits need the space.
 
-Each commit syncs the log. If the log has grown, the file system must first commit its own journal,
-to record the new blocks, and thereby writes what other programs have written. Beside a program
-that writes files, a sync of 20 KB took 0.6 ms, one in four over 3 ms and one in twenty over 11 ms.
-With existing blocks it took 0.3 and 0.4 ms.
+Each commit syncs the log. If the log has grown, the file system must first commit its own journal
+to record the new blocks, together with the data of other programs. While another program wrote
+files, the median sync of 20 KB took 0.6 ms, one in four over 3 ms and one in twenty over 11 ms.
+With existing blocks, the median was 0.3 ms, and one in four took over 0.4 ms.
 
 SQLite restarts its log from the beginning once all of it is in the database, which happens at
 `CHECKPOINT_PAGES`. After each start it would have to grow until then, so it is filled with zeros
@@ -38,8 +38,8 @@ STEP_BYTES = 1024 * 1024
 FREE_BYTES = 32 * LOG_BYTES
 
 
-async def make(write: Callable[[Callable[[sa.Connection], bool]], Awaitable[bool]]) -> None:
-    """Lengthen a store's log step by step; on failure the store works without it.
+async def preallocate(write: Callable[[Callable[[sa.Connection], bool]], Awaitable[bool]]) -> None:
+    """Lengthen a store's log step by step; after a failure the store works without that.
 
     Args:
         write: runs a function in a transaction of the store's writer.
@@ -48,7 +48,7 @@ async def make(write: Callable[[Callable[[sa.Connection], bool]], Awaitable[bool
         while await write(lengthen):
             pass
     except CatenaError as error:
-        LOG.warning("the database's log gets no room beforehand: %s", error)
+        LOG.warning("can't preallocate the database's write-ahead log: %s", error)
 
 
 def lengthen(conn: sa.Connection) -> bool:
@@ -65,7 +65,7 @@ def lengthen(conn: sa.Connection) -> bool:
     try:
         return _lengthen(f"{database}-wal")
     except OSError as error:
-        LOG.warning("the database's log gets no room beforehand: %s", error)
+        LOG.warning("can't preallocate the database's write-ahead log: %s", error)
         return False
 
 

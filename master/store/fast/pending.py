@@ -13,9 +13,9 @@ log = logging.getLogger(__name__)
 class Pending:
     """The end of a piece of work, with the interface of `asyncio.Future`, for many messages.
 
-    A future schedules each callback in the loop with a context and a handle, which took a tenth of
-    the loop's time per stored return. Here the callbacks are called at once by whoever settles it,
-    always in the loop's thread. It cannot be cancelled.
+    A future schedules each callback in the event loop with a context and a handle, which took a
+    tenth of the loop's time per stored return. Here `set_result` and `set_exception` call the
+    callbacks directly, always in the loop's thread. A Pending cannot be cancelled.
     """
 
     __slots__ = ("_callbacks", "_done", "_error", "_value")
@@ -27,7 +27,7 @@ class Pending:
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the work has ended."""
         return self._done
 
     def cancelled(self) -> bool:
@@ -35,23 +35,23 @@ class Pending:
         return False
 
     def exception(self) -> BaseException | None:
-        """Return the error that it ended with, or None."""
+        """Return the error with which the work ended, or None."""
         return self._error
 
     def add_done_callback(self, fn: Callable[[Pending], object]) -> None:
-        """Call *fn* with this once it has ended; at once if it has ended already."""
+        """Call *fn* with this object when the work ends, or at once if it has ended."""
         if self._done:
             fn(self)
         else:
             self._callbacks.append(fn)
 
     def set_result(self, value: Any) -> None:
-        """End it successfully."""
+        """Record the successful end of the work."""
         self._value = value
         self._end()
 
     def set_exception(self, error: BaseException) -> None:
-        """End it with an error."""
+        """Record that the work ended with an error."""
         self._error = error
         self._end()
 
@@ -62,7 +62,7 @@ class Pending:
             try:
                 fn(self)
             except Exception:  # an error of one callback must not affect the others
-                log.exception("something that follows a commit failed")
+                log.exception("a callback after a commit failed")
 
     def __await__(self) -> Generator[Any, None, Any]:
         if not self._done:

@@ -15,8 +15,8 @@ from catena.master.store.fast.many_rows import ManyRows
 class KeyedInsert:
     """An insert that returns the keys of its rows.
 
-    SQLite would run a statement per row to return keys. It needs none: one connection writes at a
-    time, and what it inserts without a pause is numbered without a gap.
+    SQLite would run a statement per row to return keys. That is unnecessary: only one connection
+    writes at a time, so the keys of one insert are consecutive.
 
     Args:
         key: the column that the database numbers; rows go into its table.

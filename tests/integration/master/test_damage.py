@@ -135,7 +135,7 @@ def test_database_without_a_table_or_a_store_is_refused(settings: MasterSettings
     path.unlink()
     with closing(sqlite3.connect(path)) as conn:
         conn.execute("CREATE TABLE other (x)")
-    with pytest.raises(StoreCorruptError, match="holds no store of a master"):
+    with pytest.raises(StoreCorruptError, match="it is not the store of a catena master"):
         opening.check(settings, False)
 
 
@@ -360,7 +360,7 @@ async def test_damage_found_while_serving_stops_new_orders_and_is_reported(
     async def found(database: Path) -> list[str]:
         return [f"{database}: row 7 missing from index"]
 
-    monkeypatch.setattr(soundness, "look_behind", found)
+    monkeypatch.setattr(soundness, "check_in_background", found)
     monkeypatch.setattr(soundness, "QUICK_BYTES", 0)
 
     async with a_master() as master:
@@ -368,23 +368,23 @@ async def test_damage_found_while_serving_stops_new_orders_and_is_reported(
         done = await master.submit()
         path = Path(master.settings.state_dir) / "master.db"
 
-        await master._look_behind()
-        with pytest.raises(StoreCorruptError, match=r"nothing new is begun: .*row 7 missing"):
+        await master._check_database()
+        with pytest.raises(StoreCorruptError, match=r"new jobs are refused: .*row 7 missing"):
             await master.submit()
         # What runs is stored all the same.
         await web1.answer(done.jid, True)
         assert await master.states(done.jid) == {"web1": "done"}
         (event,) = await master.events("catena/store/damaged")
         assert event.data["what"].startswith(str(path))
-    assert "the store is damaged, no new jobs are begun" in caplog.text
+    assert "the store is damaged, new jobs are refused" in caplog.text
 
 
 async def test_check_in_the_background_reads_every_page(settings: MasterSettings) -> None:
     path = database(settings)
-    assert await soundness.look_behind(path) == []
+    assert await soundness.check_in_background(path) == []
     data = path.read_bytes()
     path.write_bytes(data[:PAGE] + b"\xa5" * PAGE + data[2 * PAGE :])
-    assert await soundness.look_behind(path)
+    assert await soundness.check_in_background(path)
 
 
 def test_large_database_gets_a_structure_check_before_the_start(
@@ -394,7 +394,7 @@ def test_large_database_gets_a_structure_check_before_the_start(
     path = database(settings)
     opening.check(settings, False)
     path.write_bytes(path.read_bytes()[:-PAGE])
-    with pytest.raises(StoreCorruptError, match="where its header says"):
+    with pytest.raises(StoreCorruptError, match="according to its header"):
         opening.check(settings, False)
 
 

@@ -58,7 +58,7 @@ def dict_of_modules() -> dict[str, str]:
 
 
 async def order(master: Bench, minion: str, key: str = "") -> int:
-    """Order a greeting as a door does; return its run."""
+    """Order a greeting as a front end does; return its run."""
     asked = encode(asks.GreetingOrder(minion, "good morning"))
     answer: Any = master.dispatcher.answer(ANNA, asks.ORDER.name, asked, key)
     return int(encode(await answer)["run"])

@@ -37,7 +37,7 @@ def a_failed(seq: int, file: str = "f.sls", reaction: Reaction | None = REACTION
 
 async def runner(master: Bench, fun: str, *args: Any) -> Any:
     asked = RunnerCall(f"reactor.{fun}", args, {})
-    return await master.reactor_door.ask(runners.CALL, asked)
+    return await master.reactor_front_end.ask(runners.CALL, asked)
 
 
 async def test_failed_reaction_is_restored_unchanged_from_the_store() -> None:

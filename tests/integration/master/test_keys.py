@@ -85,13 +85,13 @@ async def test_waiting_minion_is_notified_at_once_that_it_is_accepted() -> None:
         # As an older agent, or one that went away: its connection is closed.
         del master.keys.on_accept[:]
         master.keys.on_accept.append(
-            lambda key: key.minion == "web1" and master.gate._parts.enrol._tell_accepted(key)
+            lambda key: key.minion == "web1" and master.gate._parts.enrol._notify_accepted(key)
         )
         await master.keys.change("accept", "*")
         assert web1.heard[-1] == EnrolReply("accepted", "", master.pair.public, 0.0)
         assert away.heard[-1].state == "pending"
-        assert master.keys.told(["away", "web1"]) == ["web1"]
-        assert master.keys.told(["away", "web1"]) == []
+        assert master.keys.notified(["away", "web1"]) == ["web1"]
+        assert master.keys.notified(["away", "web1"]) == []
 
 
 async def test_accept_waits_for_a_minion_whose_key_was_just_deleted() -> None:
@@ -160,7 +160,7 @@ async def test_repeated_token_request_after_its_key_was_forgotten_makes_no_secon
         made = await master.keys.make_token("", 60, "anna", once)
         assert await master.keys.make_token("", 60, "anna", once) == made
         await master.store.write(lambda conn: conn.execute(sa.delete(REQUESTS)))
-        with pytest.raises(UsageError, match="request key mine made a token long ago"):
+        with pytest.raises(UsageError, match="request key mine has already made a token"):
             await master.keys.make_token("", 60, "anna", once)
 
 

@@ -100,7 +100,7 @@ async def test_runners_answer_as_in_salt_and_fire_their_events() -> None:
         await master.accept("db1")
         done = await master.submit("web1", args=(1,), kwargs={"a": 2})
         await web1.answer(done.jid, 42)
-        run = master.reactor_door.ask
+        run = master.reactor_front_end.ask
 
         async def runner(fun: str, *args: Any, **kwargs: Any) -> Any:
             return await run(runners.CALL, RunnerCall(fun, args, kwargs))
@@ -126,7 +126,7 @@ async def test_minion_list_and_show_contain_presence_and_grains() -> None:
     async with a_master() as master:
         await master.connect("web1")
         await master.accept("db1")
-        ask = master.reactor_door.ask
+        ask = master.reactor_front_end.ask
         rows = await ask(minions.LIST, MinionList())
         assert [(row.id, row.up) for row in rows] == [("db1", False), ("web1", True)]
         shown = await ask(minions.SHOW, MinionShow("web1"))

@@ -50,7 +50,7 @@ async def test_second_master_on_postgresql_is_refused_with_the_name_of_the_first
     url: str,
 ) -> None:
     async with a_master(database=url) as first:
-        expected = rf"catena master pid {os.getpid()} on \S+ .*since 20\d\d-.*Stop that one"
+        expected = rf"catena master pid {os.getpid()} on \S+ .*since 20\d\d-.*Stop that master"
         with pytest.raises(NotAloneError, match=expected):
             async with a_master(database=url):
                 pass
@@ -88,15 +88,15 @@ async def test_two_databases_of_one_server_can_each_have_a_master(
 
 
 async def test_lost_lock_is_reacquired_before_the_next_write(url: str) -> None:
-    usurped: list[str] = []
+    lost: list[str] = []
     async with a_master(database=url) as master:
-        master.store.on_usurped = usurped.append
+        master.store.on_lock_lost = lost.append
         cut_lock(url)
         await put(master.store, "after")
         with pytest.raises(NotAloneError):
             with sole.held(url, "start"):
                 pass
-    assert not usurped
+    assert not lost
 
 
 @pytest.mark.parametrize("ended", [False, True])

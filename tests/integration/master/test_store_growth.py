@@ -43,7 +43,7 @@ async def test_growing_store_is_a_finding_with_its_cause(
 
     assert await found(tmp_path, fill) == [
         "the store grows: 12 jobs test.ping since 07:00 UTC",
-        "the store grows: 31 events, most of them of web1, since 07:00 UTC, about 3 MB",
+        "the store grows: 31 events, most of them from web1, since 07:00 UTC, about 3 MB",
     ]
 
 

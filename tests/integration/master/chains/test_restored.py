@@ -83,7 +83,7 @@ async def test_chain_unknown_to_its_minion_fails_at_the_first_hello(
 
     told = await back_in_time(tmp_path, begin, after)
     assert told[0].split(":")[0] == "chain 1 (patch) was under way"
-    assert "(mgractionchains.start) was open on web1: it ends as lost where" in told[1]
+    assert "(mgractionchains.start) was open on web1: it ends as lost on" in told[1]
 
 
 async def test_chain_with_a_running_job_continues(
@@ -125,8 +125,8 @@ async def test_chain_that_was_due_since_the_backup_fails_and_later_ones_stay_sch
 
     told = await back_in_time(tmp_path, before, after)
     assert told == [
-        "chain 1 (soon) was due since the backup: it fails, as it may have run",
-        "chain 2 (tomorrow) is scheduled, and starts at its time",
+        "chain 1 (soon) became due after the backup: it fails, as it may have run",
+        "chain 2 (tomorrow) is scheduled and starts at its due time",
     ]
 
 

@@ -24,7 +24,7 @@ def test_threads_share_arenas_and_free_pages_go_back(monkeypatch: pytest.MonkeyP
     library = Library("mallopt", "malloc_trim")
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     heap.share_memory()
-    heap.give_back()
+    heap.trim()
     assert library.called[0] == ("mallopt", -8, heap.ARENAS)
     assert [name for name, *_ in library.called] == ["mallopt"] * 3 + ["malloc_trim"]
 
@@ -33,12 +33,12 @@ def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     heap.share_memory()
-    heap.give_back()
+    heap.trim()
     assert library.called == []
 
 
 def test_malloc_functions_exist_only_in_glibc() -> None:
-    heap.give_back()
+    heap.trim()
     known = [hasattr(ctypes.CDLL(None), name) for name in ("mallopt", "malloc_trim")]
     assert known == [platform.libc_ver()[0] == "glibc"] * 2
 
@@ -46,8 +46,8 @@ def test_malloc_functions_exist_only_in_glibc() -> None:
 def test_garbage_collection_is_rare_but_enabled() -> None:
     before = gc.get_threshold()
     try:
-        heap.look_seldom()
+        heap.collect_rarely()
         assert gc.isenabled()
-        assert gc.get_threshold() == heap.LOOKS
+        assert gc.get_threshold() == heap.GC_THRESHOLDS
     finally:
         gc.set_threshold(*before)

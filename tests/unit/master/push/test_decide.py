@@ -251,7 +251,10 @@ def test_resume_file_without_an_epoch_of_an_ended_chain_is_cleaned() -> None:
     assert decide.judge("web1", seen(POINT, "b1"), over, job(TWO), 6).forget == RunRef(5, 3)
     named = seen({**POINT, "epoch": 2}, "b1")
     verdict = decide.judge("web1", named, over, job(TWO), 6)
-    assert (verdict.forget, verdict.go) == (None, False) and "unknown to this master" in verdict.refuse
+    assert (verdict.forget, verdict.go) == (
+        None,
+        False,
+    ) and "unknown to this master" in verdict.refuse
 
 
 def test_chain_is_resumed_despite_its_own_resume_file() -> None:

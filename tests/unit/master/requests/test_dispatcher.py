@@ -19,13 +19,13 @@ from catena.client.requests.runners import RunnerCall
 from catena.core.clock import SystemClock
 from catena.core.errors import NotAllowedError, NotFoundError, RecordError, UsageError
 from catena.master.gate.minion_gate import MinionGate
-from catena.master.requests import rights, unix_door
+from catena.master.requests import rights, unix_front_end
 from catena.master.requests import verb as verb_module
 from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.once import RequestLog
-from catena.master.requests.reactor_door import ReactorDoor
+from catena.master.requests.reactor_front_end import ReactorFrontEnd
 from catena.master.requests.rights import Caller, Right
-from catena.master.requests.unix_door import LocalUsers, UnixDoor
+from catena.master.requests.unix_front_end import LocalUsers, UnixFrontEnd
 from catena.master.requests.verb import End, Verb, table, verb
 from catena.transport.local import LocalPeer
 from catena.transport.local_server import LocalConnection
@@ -76,8 +76,8 @@ def dispatcher(**handlers: Any) -> Dispatcher:
 async def ask(peer: LocalPeer, verb: str, params: dict[str, Any]) -> list[Any]:
     connection = Connection(peer)
     envelope = Envelope(b"i" * 16, bytes(16), ClientRequest(verb, params))
-    door = UnixDoor(dispatcher(), LocalUsers(()))
-    await door.serve(cast(LocalConnection, connection), envelope)
+    front_end = UnixFrontEnd(dispatcher(), LocalUsers(()))
+    await front_end.serve(cast(LocalConnection, connection), envelope)
     return connection.sent
 
 
@@ -151,7 +151,9 @@ async def test_unauthenticated_caller_may_do_nothing(name: str) -> None:
 
 
 def test_users_of_the_setting_are_let_in_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unix_door, "user_name", lambda uid: "anna" if uid == 64999 else "other")
+    monkeypatch.setattr(
+        unix_front_end, "user_name", lambda uid: "anna" if uid == 64999 else "other"
+    )
     assert LocalUsers(["anna"]).caller(STRANGER).rights == frozenset(Right)
     assert not LocalUsers(["bert"]).allows(STRANGER)
 
@@ -168,13 +170,13 @@ async def test_fields_that_a_verb_does_not_have_are_refused() -> None:
 
 
 async def test_reactor_calls_under_its_own_name_and_never_requests_a_stream() -> None:
-    door = ReactorDoor(dispatcher(**{"job.run": stream}))
-    reply = await door.ask(runners.CALL, RunnerCall("manage.up"))
+    front_end = ReactorFrontEnd(dispatcher(**{"job.run": stream}))
+    reply = await front_end.ask(runners.CALL, RunnerCall("manage.up"))
     assert reply == {"user": "Reactor", "record": "RunnerCall"}
     with pytest.raises(UsageError, match="streams"):
-        await door.ask(jobs.RUN, RunJob("*", "test.ping", follow=True))
+        await front_end.ask(jobs.RUN, RunJob("*", "test.ping", follow=True))
     with pytest.raises(UsageError, match="streams"):
-        await door.ask(events.WATCH, EventWatch())
+        await front_end.ask(events.WATCH, EventWatch())
 
 
 def test_dispatcher_imports_no_transport() -> None:

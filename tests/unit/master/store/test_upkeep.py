@@ -279,5 +279,5 @@ async def test_size_limit_deletes_the_oldest_rows_but_no_recent_ones(database: P
         await retention.prune(store, retentions(), kept)
         assert await store.read(upkeep.used_bytes) <= retention.MIB
     assert upkeep.summary(url(database)).rows["event"] >= 10
-    upkeep.give_back(database)
+    upkeep.vacuum(database)
     assert database.stat().st_size <= 2 * retention.MIB

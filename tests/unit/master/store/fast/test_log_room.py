@@ -54,7 +54,7 @@ async def test_commits_do_not_make_the_log_longer_and_outlive_a_crash(
 
     async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
-        await log_room.make(store.write)
+        await log_room.preallocate(store.write)
         assert log.stat().st_size == log_room.LOG_BYTES
         assert after_a_crash(tmp_path / "master.db", tmp_path / "first") == ["a"]
         await store.write(put("b"))
@@ -90,7 +90,7 @@ async def test_full_disk_gets_the_preallocated_space_back(
     async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
         before = log.stat().st_size
-        await log_room.make(store.write)
+        await log_room.preallocate(store.write)
         assert log.stat().st_size == before
         await store.write(put("b"))
         assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
@@ -105,7 +105,7 @@ async def test_nothing_is_preallocated_on_a_nearly_full_disk(
     async with opened(tmp_path) as (store, log):
         await store.write(put("a"))
         before = log.stat().st_size
-        await log_room.make(store.write)
+        await log_room.preallocate(store.write)
         assert log.stat().st_size == before
 
 

@@ -23,7 +23,7 @@ def test_callbacks_run_in_order_and_at_once_when_added_late(
     with caplog.at_level(logging.ERROR):
         pending.set_result(None)
     assert (pending.done(), told) == (True, ["first", "second"])
-    assert "something that follows a commit failed" in caplog.text
+    assert "a callback after a commit failed" in caplog.text
     pending.add_done_callback(lambda ended: told.append("late"))
     assert told[-1] == "late"
     assert (pending.exception(), pending.cancelled()) == (None, False)

@@ -18,7 +18,7 @@ A = TypeVar("A")
 REACTOR = Caller("Reactor", ADMINISTRATOR)
 
 
-class ReactorDoor:
+class ReactorFrontEnd:
     """Sends requests to the dispatcher on behalf of the reactor."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:

@@ -1,29 +1,29 @@
-"""Turns are dealt to lines, whatever befalls those who wait in them."""
+"""Slots go to the queues round-robin, also when waiters are cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from catena.master.workers.turns import Turns
+from catena.master.workers.fair_semaphore import FairSemaphore
 from tests.support.waiting import run_ready_tasks
 
 Story = Callable[["Desk"], Awaitable[None]]
 
 
 class Desk:
-    """Somebody who notes in which order turns are had, and says when each is over."""
+    """Records the order in which waiters get slots, and decides when each slot is released."""
 
     def __init__(self, count: int) -> None:
-        self.turns = Turns(count)
+        self.slots = FairSemaphore(count)
         self.had: list[str] = []
         self._over: asyncio.Queue[None] = asyncio.Queue()
 
-    def come(self, line: str, name: str) -> asyncio.Task[None]:
-        return asyncio.create_task(self._visit(line, name))
+    def come(self, queue: str, name: str) -> asyncio.Task[None]:
+        return asyncio.create_task(self._visit(queue, name))
 
-    async def _visit(self, line: str, name: str) -> None:
-        async with self.turns.turn(line):
+    async def _visit(self, queue: str, name: str) -> None:
+        async with self.slots.slot(queue):
             self.had.append(name)
             await self._over.get()
 
@@ -42,11 +42,11 @@ async def test_long_queue_takes_only_every_second_slot_from_another() -> None:
     tasks += [desk.come("start", f"s{number}") for number in range(2)]
     await desk.settle()
     assert desk.had == ["p0"]
-    assert (desk.turns.waiting("pillar"), desk.turns.waiting("start")) == (5, 2)
+    assert (desk.slots.waiting("pillar"), desk.slots.waiting("start")) == (5, 2)
     await desk.end(8)
     assert desk.had == ["p0", "p1", "s0", "p2", "s1", "p3", "p4", "p5"]
     await asyncio.gather(*tasks)
-    assert desk.turns.waiting("pillar") == 0
+    assert desk.slots.waiting("pillar") == 0
 
 
 async def test_number_of_running_tasks_is_limited() -> None:
@@ -68,7 +68,7 @@ async def test_cancelled_waiter_is_skipped() -> None:
     await desk.settle()
     await desk.end(2)
     assert desk.had == ["a", "c"]
-    # All turns are free again.
+    # All slots are free again.
     await asyncio.gather(first, third, return_exceptions=True)
     again = desk.come("two", "d")
     await desk.settle()
@@ -82,7 +82,7 @@ async def test_slot_granted_to_a_just_cancelled_waiter_goes_to_the_next() -> Non
     first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
     await desk.settle()
     first.cancel()
-    # In one round of the loop: the first gives its turn back, the second has it and is gone.
+    # In one iteration of the loop, the first releases its slot, and the second gets it and ends.
     await run_ready_tasks(1)
     second.cancel()
     await desk.settle()
@@ -96,15 +96,15 @@ async def test_slot_freed_while_the_next_waiter_is_cancelled_goes_to_the_one_beh
     first, second, third = (desk.come("one", name) for name in ("a", "b", "c"))
     other = desk.come("two", "d")
     await desk.settle()
-    # In one round of the loop the first is woken, to give its turn back, before the second is,
-    # to hear that it has left.
+    # In one iteration of the loop, the first is woken and releases its slot before the second is
+    # woken by its cancellation.
     first.cancel()
     second.cancel()
     await desk.settle()
     await desk.end(2)
     assert sorted(desk.had) == ["a", "c", "d"]
     await asyncio.gather(first, second, third, other, return_exceptions=True)
-    assert (desk.turns.waiting("one"), desk.turns.waiting("two")) == (0, 0)
+    assert (desk.slots.waiting("one"), desk.slots.waiting("two")) == (0, 0)
 
 
 async def test_queue_whose_last_waiter_is_cancelled_keeps_no_slot() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catena.master.requests.unix_door import NAME_LIMIT, recorded_name
+from catena.master.requests.unix_front_end import NAME_LIMIT, recorded_name
 
 
 def test_recorded_name_fits_its_columns_and_stays_distinct() -> None:

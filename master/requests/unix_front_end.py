@@ -37,7 +37,7 @@ class LocalUsers:
         return Caller(recorded_name(user_name(peer.uid)), rights)
 
 
-class UnixDoor:
+class UnixFrontEnd:
     """Answers the requests of the unix socket.
 
     Args:
