@@ -70,11 +70,12 @@ def _call_of(alias: str, given: Any) -> Tuple[str, List[Any], Dict[str, Any]]:
 def update(context: Context, clear: bool = False, mine_functions: Any = None) -> bool:
     """Compute this minion's values of the mine and store them.
 
-    A function that fails is logged and keeps its previous value.
+    A function that fails is logged. Its previous value stays, unless *clear* removes it.
 
     Args:
         context: the call's context.
-        clear: remove all previous values first, also those of functions no longer configured.
+        clear: remove all previous values, as Salt does; also those of functions that fail now or
+            are not called now.
         mine_functions: {alias: arguments} to use instead of the configured functions.
     """
     wanted = mine_functions if isinstance(mine_functions, AbstractMapping) else _wanted(context)

@@ -177,6 +177,22 @@ def test_a_minion_alone_has_a_mine_of_its_own(run: Any) -> None:
     assert run("mine.get", "*", "alias").ret.value == {}
 
 
+def test_mine_update_keeps_previous_values_of_other_and_failed_functions(run: Any) -> None:
+    run("mine.send", "test.echo", "x")
+    run("mine.send", "failing", "old", mine_function="test.echo")
+    assert run("mine.update", mine_functions={"failing": {"mine_function": "no.such"}}).ret.value
+    found = run("mine.get", "*", "failing,test.echo").ret.value
+    assert found == {"failing": {"web1": "old"}, "test.echo": {"web1": "x"}}
+
+
+def test_mine_update_with_clear_keeps_only_new_values(run: Any) -> None:
+    run("mine.send", "test.echo", "x")
+    run("mine.send", "failing", "old", mine_function="test.echo")
+    wanted = {"failing": {"mine_function": "no.such"}, "new": [{"mine_function": "test.ping"}]}
+    assert run("mine.update", clear=True, mine_functions=wanted).ret.value is True
+    assert run("mine.get", "*", "failing,new,test.echo").ret.value == {"new": {"web1": True}}
+
+
 def test_mine_is_kept_when_the_cache_folder_does_not_exist_yet(run: Any, place: AgentHome) -> None:
     place.cache_dir.rmdir()
     assert run("mine.send", "test.echo", "x").ret.value is True
