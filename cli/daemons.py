@@ -17,7 +17,7 @@ from catena.client.requests import minions
 from catena.client.settings import master_settings
 from catena.core import frozen
 from catena.core.errors import ConfigError
-from catena.runtime.garbage import look_often
+from catena.runtime.garbage import collect_by_default
 
 
 @click.command()
@@ -39,7 +39,7 @@ def master(ctx: click.Context, new_store: bool) -> int:
             f"the master needs {error.name}: install catena with its extra, as in pip install "
             "'./catena-VERSION.whl[master]'"
         ) from None
-    look_often()
+    collect_by_default()
     level = habits.daemon_level(ctx)
     if level:
         settings = frozen.replace(settings, log_level=level, log_file="-")

@@ -28,9 +28,9 @@ def _run(words: List[str]) -> int:
         print(f"catena, version {__version__}")
         return 0
     from catena.core.import_stubs import StandIn, standing_in
-    from catena.runtime.garbage import look_seldom
+    from catena.runtime.garbage import collect_rarely
 
-    look_seldom()
+    collect_rarely()
     print_anything()
     # click imports both at once, but calls only `cleandoc` and refers to the name `UUID`.
     with standing_in(StandIn("inspect", cleandoc=_cleandoc), StandIn("uuid", UUID=_Uuid)):

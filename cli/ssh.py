@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from catena.ssh.connect.client_config import ClientFiles
     from catena.ssh.connect.link import Connector, Watch
     from catena.ssh.connect.target import SshTarget
-    from catena.ssh.push.knock import Knocks
+    from catena.ssh.push.fast_ping import FastPings
     from catena.ssh.push.ledger import PushLedger
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,15 +193,15 @@ def with_password(hosts: List[SshTarget], password: str) -> List[SshTarget]:
 
 def _on_all(hosts: List[SshTarget], work: _Work, width: int, printer: JobPrinter) -> int:
     """Run the tasks on all hosts, *width* at a time; print answers as they arrive."""
-    from catena.ssh.push.knock import Knocks
+    from catena.ssh.push.fast_ping import FastPings
     from catena.ssh.push.ledger import PushLedger
 
     if work.raw:
         tasks = [Task(host.id, partial(_raw, host, work)) for host in hosts]
         return Hosts(tasks, printer, "interrupted", work.raw).run(width)
     spec, pages = _spec(work), PushLedger(work.settings.state_dir)
-    knocks = Knocks(work.settings, spec)
-    tasks = [_function(host, work, spec, pages, knocks) for host in hosts]
+    pings = FastPings(work.settings, spec)
+    tasks = [_function(host, work, spec, pages, pings) for host in hosts]
     renders = work.function.partition(".")[0] in _RENDER
     if renders and len(tasks) > 1:
         # Load before worker processes are forked, each of which would load it again.
@@ -225,7 +225,7 @@ def _raw(host: SshTarget, work: _Work, watch: Watch) -> Answer:
 
 
 def _function(
-    host: SshTarget, work: _Work, spec: JobSpec, pages: PushLedger, knocks: Knocks
+    host: SshTarget, work: _Work, spec: JobSpec, pages: PushLedger, pings: FastPings
 ) -> Task:
     """Return the task of a function on one host, with a page of the ledger that records it."""
     from catena.ssh.push.ledger import Begun, named
@@ -236,11 +236,11 @@ def _function(
         from catena.ssh.connect.errors import PushPhase, SshError
 
         # After a command with --wipe the host has no program of ours.
-        short = not work.wipe and knocks.suit(host)
+        short = not work.wipe and pings.applies_to(host)
         connect = connector(work.files, work.settings, watch)
         link = EagerConnector(connect, host, work.settings, loads=not short)
         try:
-            if short and knocks.answered(link.first):
+            if short and pings.succeeds(link.first):
                 return {"value": True, "out": "", "code": 0}
             from catena.ssh.push import job
 

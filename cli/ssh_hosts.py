@@ -21,7 +21,7 @@ from catena.cli.ssh_tasks import Answer, Task
 from catena.cli.ssh_view import HostView
 from catena.cli.ssh_workers import HostError, HostWorkers, Result
 from catena.cli.watch import JobPrinter
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import CatenaError, UnreachableError
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _failure(host: str, result: Result) -> str:
 
 def _why(host: str, error: Exception) -> str:
     """Return the text of an error without a leading host name."""
-    text = str(error) if isinstance(error, CatenaError) else told(error)
+    text = str(error) if isinstance(error, CatenaError) else error_line(error)
     return text[len(host) + 2 :] if text.startswith(f"{host}: ") else text
 
 

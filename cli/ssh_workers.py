@@ -32,7 +32,7 @@ from typing import (
 )
 
 from catena.cli.ssh_tasks import Answer, Task
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import CatenaError, UnreachableError
 from catena.runtime.push import values
 from catena.transport.framing import FrameReader, frame
@@ -183,7 +183,7 @@ def _done(task: Task, link: socket.socket) -> Mapping[str, Any]:
 
 def _told(error: Exception) -> List[Any]:
     if not isinstance(error, CatenaError):
-        return [told(error), 1, False]
+        return [error_line(error), 1, False]
     return [str(error), error.exit_code, isinstance(error, UnreachableError)]
 
 

@@ -28,14 +28,14 @@ def file_name(module: str) -> str:
     return f"salt://_{kind}/{stem}.py"
 
 
-def told(error: BaseException, file: str = "") -> str:
+def error_line(error: BaseException, file: str = "") -> str:
     """Return *error* in one line, with its place in a custom file.
 
     Args:
         error: with its traceback.
         file: address of the custom file that was being loaded, for its syntax errors.
     """
-    text = said(error)
+    text = error_text(error)
     if isinstance(error, SyntaxError) and file:
         return f"{text}; {SourceLine(file, error.lineno or 0)}"
     # Catena's own errors are raised deliberately, and their text is complete.
@@ -44,7 +44,7 @@ def told(error: BaseException, file: str = "") -> str:
     return f"{text}; {place}" if place and str(place) not in text else text
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return *error* in one line, with its class unless it is one of catena's."""
     if isinstance(error, SystemExit):
         return f"it ended the process with status {error.code}"

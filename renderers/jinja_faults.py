@@ -9,7 +9,7 @@ from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, T
 import jinja2
 from jinja2.utils import internal_code
 
-from catena.core.custom_faults import in_custom_file, told
+from catena.core.custom_faults import error_line, in_custom_file
 from catena.core.errors import LimitError
 from catena.core.frozen import dataclass
 from catena.core.suggest import nearest
@@ -77,7 +77,7 @@ class Faults:
             return TemplateFaultError, f"Jinja error: no template {self._not_found(error)}"
         what = str(error) or type(error).__name__
         if in_custom_file(error) or isinstance(error, KeyError):
-            what = told(error)
+            what = error_line(error)
         kind = SourceLimitError if isinstance(error, LimitError) else TemplateFaultError
         return kind, f"Jinja error: {what}{self._nearest_plugin(what)}"
 
@@ -111,7 +111,7 @@ class Faults:
         try:
             return calls.names() if whole else calls.modules()
         except ImportError:
-            # A module that can't be imported here must not hide the error that is told.
+            # A module that can't be imported here must not hide the error that is reported.
             return ()
 
     def _not_found(self, error: jinja2.TemplateNotFound) -> str:

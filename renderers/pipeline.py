@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.frozen import replace
 from catena.core.logs import logger
@@ -203,7 +203,7 @@ class _Run:
             made = plugin.call(self._context, self.data, **given)
         except Exception as error:
             # The file may raise anything; the error is raised again with its line.
-            reason = f"renderer {name!r}: {told(error)}"
+            reason = f"renderer {name!r}: {error_line(error)}"
             raise SourceError(reason, SourceLine(source.name), source.text) from error
         self.data = made.read() if hasattr(made, "read") else made
         if isinstance(self.data, bytes):

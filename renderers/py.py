@@ -6,7 +6,7 @@ import traceback
 from typing import Any, Dict, Mapping
 
 from catena.core.context import Context
-from catena.core.custom_faults import in_custom_file, said, told
+from catena.core.custom_faults import error_line, error_text, in_custom_file
 from catena.core.types import SourceLine
 from catena.renderers.calls import FunctionCalls
 from catena.renderers.source import Source, SourceError, plain, template_options
@@ -42,7 +42,7 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0) or 0
         place = SourceLine(source.name, line)
-        raise SourceError(f"Python: {said(error)}", place, source.text) from None
+        raise SourceError(f"Python: {error_text(error)}", place, source.text) from None
     try:
         exec(code, scope)
         function = scope.get("run")
@@ -53,7 +53,7 @@ def run(context: Context, source: Source, names: Mapping[str, Any]) -> Any:
         raise
     except (Exception, SystemExit) as error:
         # The file may raise anything; the error is raised again with its line.
-        reason = f"Python: {told(error) if in_custom_file(error) else said(error)}"
+        reason = f"Python: {error_line(error) if in_custom_file(error) else error_text(error)}"
         raise SourceError(reason, _place(error, source), source.text) from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping as AbstractMapping
 from typing import Any, Callable, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import (
     CatenaError,
     NotFoundError,
@@ -173,9 +173,9 @@ def _fault(spec: JobSpec, error: Exception) -> Tuple[Any, int]:
     if isinstance(error, NotFoundError) and spec.fun in str(error):
         return str(error), WENT_WRONG
     if isinstance(error, (CatenaError, OSError)):
-        return f"ERROR: {told(error)}", WENT_WRONG
+        return f"ERROR: {error_line(error)}", WENT_WRONG
     log.debug("%s of job %s failed", spec.fun, spec.jid, exc_info=error)
-    return f"The function {spec.fun} raised an exception: {told(error)}", WENT_WRONG
+    return f"The function {spec.fun} raised an exception: {error_line(error)}", WENT_WRONG
 
 
 def _fun_args(spec: JobSpec) -> Tuple[Any, ...]:

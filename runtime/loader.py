@@ -31,7 +31,7 @@ from typing import (
 )
 
 from catena.core.context import Context
-from catena.core.custom_faults import file_name, module_name, told
+from catena.core.custom_faults import error_line, file_name, module_name
 from catena.core.dry_run import unguarded
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.frozen import dataclass
@@ -240,7 +240,7 @@ class Loader:
                 if not refused and begin is not None and context is not None:
                     begin(module.__dict__["__opts__"])
         except (Exception, SystemExit) as error:  # foreign code: any error belongs to the file
-            fault = told(error, file_name(full_name))
+            fault = error_line(error, file_name(full_name))
             log.warning("a custom file can't be loaded: %s", fault)
             log.debug("%s", path, exc_info=True)
             return LoadedModule(name, module, f"can't be loaded: {fault}")
@@ -500,7 +500,7 @@ def _ended(function: FunctionType, *args: Any, **kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)
     except SystemExit as error:
-        raise EndedError(told(error)) from None
+        raise EndedError(error_line(error)) from None
 
 
 @unguarded()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from catena.core.context import Context
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import NotFoundError
 from catena.core.frozen import dataclass
 from catena.core.logs import logger
@@ -157,7 +157,7 @@ def run_named(context: Context, name: str, arguments: Mapping[str, Any]) -> Stat
         return StateResult(False, comment=f"Module function {name}: {error}", warnings=warnings)
     except Exception as error:  # a function may raise anything; its state fails
         log.debug("%s failed", name, exc_info=True)
-        comment = f"Module function {name} threw an exception. Exception: {told(error)}"
+        comment = f"Module function {name} threw an exception. Exception: {error_line(error)}"
         return StateResult(False, comment=comment, warnings=warnings)
     return _answer(function, value, warnings)
 

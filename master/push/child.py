@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from catena.core import failpoints, ids
 from catena.core.chain_calls import GET_PENDING
 from catena.core.config.master import MasterSettings
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import CatenaError, LimitError, RecordError, UsageError
 from catena.core.frozen import replace
 from catena.core.records import decode
@@ -236,7 +236,7 @@ def trouble_of(error: BaseException) -> m.Troubled:
         return m.Troubled(VisitEnd.fault.value, str(error))
     LOG.error("a visit failed", exc_info=error)
     return m.Troubled(
-        VisitEnd.fault.value, told(error) if isinstance(error, Exception) else str(error)
+        VisitEnd.fault.value, error_line(error) if isinstance(error, Exception) else str(error)
     )
 
 

@@ -29,7 +29,7 @@ from catena.minion.start.blob import SOCKET, StartData
 from catena.minion.start.place import collect_grains, place_of
 from catena.pillar.compile import compile_pillar, settings_of
 from catena.runtime.executor import FinishedJob, execute
-from catena.runtime.garbage import look_seldom
+from catena.runtime.garbage import collect_rarely
 from catena.runtime.host import After, AfterKind
 from catena.runtime.results import NO_LIMIT
 from catena.runtime.session import JobSession, local_session, remote_session
@@ -85,7 +85,7 @@ def call(
         ConfigError: the configuration cannot be used.
         UnreachableError: the master could not be reached.
     """
-    look_seldom()
+    collect_rarely()
     configured = configure.read(config_dir)
     start = configure.start_of(configured, config_dir)
     start = frozen.replace(start, grains=collect_grains(start))

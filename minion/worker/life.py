@@ -21,7 +21,7 @@ from catena.minion.start.blob import StartData
 from catena.minion.start.place import place_of
 from catena.minion.worker.process import Worker, claim_of, service_of
 from catena.minion.worker.service import SocketService
-from catena.runtime.garbage import look_seldom
+from catena.runtime.garbage import collect_rarely
 from catena.runtime.host import AgentHome
 from catena.runtime.processes import become_subreaper, has_children
 
@@ -43,7 +43,7 @@ def run(start: StartData, jid: str, line: socket.socket) -> int:
     Returns:
         The process's exit code.
     """
-    look_seldom()
+    collect_rarely()
     detach()
     become_subreaper()
     folder = job_folder(start.cache_dir, jid)

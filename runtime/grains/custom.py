@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Dict, Mapping, Optional
 
-from catena.core.custom_faults import file_name, module_name, told
+from catena.core.custom_faults import error_line, file_name, module_name
 from catena.core.logs import logger
 from catena.core.signatures import parameters
 from catena.runtime.custom_code import CheckedLoader
@@ -62,7 +62,7 @@ def _load(path: Path, options: Mapping[str, Any]) -> Optional[ModuleType]:
         refused = said is False or (isinstance(said, tuple) and not said[0])
         return None if refused else module
     except (Exception, SystemExit) as error:
-        log.error("cannot load custom grains: %s", told(error, file_name(name)))
+        log.error("cannot load custom grains: %s", error_line(error, file_name(name)))
         log.debug("%s", path, exc_info=True)
         return None
     finally:
@@ -74,7 +74,7 @@ def _call(path: Path, function: FunctionType, grains: Dict[str, Any]) -> Dict[st
     try:
         value = function(grains=grains) if wants else function()
     except (Exception, SystemExit) as error:
-        log.error("custom grain %s failed: %s", function.__name__, told(error))
+        log.error("custom grain %s failed: %s", function.__name__, error_line(error))
         log.debug("%s", path, exc_info=True)
         return {}
     if value and not isinstance(value, dict):

@@ -19,7 +19,7 @@ import time
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from catena.core.context import Context, FileClient
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import CatenaError
 from catena.core.frozen import replace
 from catena.runtime import processes
@@ -278,8 +278,8 @@ class CallServer:
         able = asking.AskedFiles(files, asking.refused, self._room.parts)
         self._host = CallHost(replace(place, grains=grains), able, None)
         self._session = _session(self._host)
-        told = grains if question.grains else {}
-        return protocol.Opened((), told, place.machine_id, _boot_of(host), boot_time())
+        sent = grains if question.grains else {}
+        return protocol.Opened((), sent, place.machine_id, _boot_of(host), boot_time())
 
     def _known(self, question: protocol.Known, context: Context) -> protocol.KnownNames:
         registry = context.states if question.kind == "state" else context.functions
@@ -298,7 +298,9 @@ class CallServer:
             value = inside.call(question.fun, *question.args, **question.kwargs)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # what it raised is the answer
             unavailable = question.fun not in inside.functions
-            fault = protocol.Fault(type(error).__name__, str(error), told(error), unavailable)
+            fault = protocol.Fault(
+                type(error).__name__, str(error), error_line(error), unavailable
+            )
             return protocol.Called(fault=fault)
         return protocol.Called(_data(value), None, _code(inside.scratch.get("retcode")))
 

@@ -284,7 +284,8 @@ class Fault:
     kind: str
     #: `str(error)`.
     text: str
-    #: The error in one line with its place in the code, for people (`core.custom_faults.told`).
+    #: The error in one line with its place in the code, for people
+    #: (`core.custom_faults.error_line`).
     told: str
     #: The function does not exist, or has no provider here.
     unavailable: bool = False

@@ -26,7 +26,7 @@ from catena.core.errors import CatenaError, LimitError
 from catena.core.files import read_limited, write_all
 from catena.core.framing import READY, Framer, marker
 from catena.core.frozen import replace
-from catena.runtime.garbage import look_seldom
+from catena.runtime.garbage import collect_rarely
 from catena.runtime.push import protocol as p
 from catena.runtime.push import runner, runs
 from catena.runtime.push.caller import CallProcess, ChannelEndedError
@@ -379,7 +379,7 @@ def main(folder: str, nonce: str, source: int, target: int, fresh: str = "") -> 
         target: descriptor of its output; nobody else writes there.
         fresh: the bundle, where it is worth to be compiled at the end; "": it is not.
     """
-    look_seldom()
+    collect_rarely()
     gc.enable()
     _leave_session()
     try:

@@ -14,7 +14,7 @@ from catena.core.errors import CatenaError
 from catena.core.job import JobReturn
 from catena.core.records import encode
 from catena.runtime.executor import execute
-from catena.runtime.garbage import look_seldom
+from catena.runtime.garbage import collect_rarely
 from catena.runtime.host import After
 from catena.runtime.push.host import session_of
 from catena.runtime.push.host_folder import Room
@@ -30,7 +30,7 @@ from catena.states.compiler.run import MockHooks, ProgressHooks
 
 def work(room: Room, run: RunFolder, job: PushedJob) -> None:
     """Run *job* in this process and store its return durably; errors become a failed return."""
-    look_seldom()
+    collect_rarely()
     try:
         session = session_of(room, run, job)
         with _turn(room, session, job):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from catena.core.context import Context, FileEntry
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import CatenaError, NotAllowedError, PillarError
 from catena.core.logs import logger
 from catena.core.records import encode
@@ -74,7 +74,7 @@ class Answers:
             return MasterReply(refusal=Refusal.of(error))
         except Exception as error:  # a template may raise anything; the run gets the error
             log.debug("a question of a run failed", exc_info=True)
-            return MasterReply(refusal=Refusal("RenderError", told(error)))
+            return MasterReply(refusal=Refusal("RenderError", error_line(error)))
 
     def _value(self, question: Any) -> Any:
         if isinstance(question, asking.AskText):

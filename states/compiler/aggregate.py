@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from catena.core.context import Context
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.frozen import replace
 from catena.core.logs import logger
 from catena.states.compiler.call import Callees
@@ -112,7 +112,7 @@ class Joins:
             found = callee.call(context, own, offered, dict(rows)) if callee else None
         except Exception as error:  # a plug-in may raise anything; the state then runs alone
             log.debug("%s.%s failed", module, JOIN, exc_info=True)
-            log.error("%s.%s failed, %s runs alone: %s", module, JOIN, id_, told(error))
+            log.error("%s.%s failed, %s runs alone: %s", module, JOIN, id_, error_line(error))
             return None
         return dict(found) if isinstance(found, Mapping) else None
 

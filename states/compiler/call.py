@@ -21,7 +21,7 @@ from typing import (
 )
 
 from catena.core.context import Context
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.errors import UsageError
 from catena.core.frozen import dataclass, replace
 from catena.core.logs import logger
@@ -210,7 +210,7 @@ class StateCaller:
                 skipped = conditions.skip_comment(context, low)
             except Exception as error:  # the function of a condition may raise anything
                 log.debug("a condition of %s failed", low.key, exc_info=True)
-                fault = f"An exception occurred in this state: {told(error)}{at(low.line)}"
+                fault = f"An exception occurred in this state: {error_line(error)}{at(low.line)}"
                 return make_row(low, False, fault)
             if skipped is not None:
                 row = make_row(low, True, skipped)
@@ -373,7 +373,7 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
             found = callee.call(context, low.name, **arguments)
     except Exception as error:  # a plug-in may raise anything; only its own row fails
         log.debug("state %s failed with an exception", low.key, exc_info=True)
-        return make_row(low, False, f"An exception occurred in this state: {told(error)}")
+        return make_row(low, False, f"An exception occurred in this state: {error_line(error)}")
     log.debug("state %s ended with %s", low.key, found.result)
     row = make_row(low, found.result, found.comment, found.changes)
     if found.warnings or callee.open:
@@ -443,7 +443,7 @@ def _judge(context: Context, low: Low, row: Row) -> None:
     except Exception as error:  # the function of a condition may raise anything
         row["result"] = False
         log.debug("check_cmd of %s failed", low.key, exc_info=True)
-        fault = f"check_cmd can't be run: {told(error)}"
+        fault = f"check_cmd can't be run: {error_line(error)}"
         row["comment"] = f"An exception occurred in this state: {fault}"
         return
     row["result"] = not failed

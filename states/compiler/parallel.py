@@ -8,7 +8,7 @@ import signal
 import threading
 from typing import Callable, Collection, NoReturn, Optional
 
-from catena.core.custom_faults import told
+from catena.core.custom_faults import error_line
 from catena.core.logs import logger
 from catena.modules.shared.command import tree
 from catena.states.compiler.model import Row
@@ -114,7 +114,7 @@ def _said(work: Callable[[], Row]) -> bytes:
         return pickle.dumps(work())
     except Exception as error:  # a state may put anything into its row
         log.debug("a parallel state failed", exc_info=True)
-        return pickle.dumps(told(error))
+        return pickle.dumps(error_line(error))
 
 
 def _leave(*_: object) -> NoReturn:

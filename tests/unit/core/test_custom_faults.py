@@ -1,4 +1,4 @@
-"""Faults of custom files, told in one line."""
+"""Faults of custom files, error_line in one line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from catena.core.custom_faults import file_name, module_name, said, told
+from catena.core.custom_faults import error_line, error_text, file_name, module_name
 from catena.core.errors import CommandExecutionError
 
 TEXT = """
@@ -39,22 +39,22 @@ def test_file_name_is_derived_from_the_name_of_a_custom_module() -> None:
 
 
 def test_error_of_a_custom_module_names_file_and_line(paper: ModuleType) -> None:
-    assert told(raised(paper.key)) == "KeyError: gone; salt://_modules/paper.py:3"
+    assert error_line(raised(paper.key)) == "KeyError: gone; salt://_modules/paper.py:3"
     error = raised(paper.on_purpose, ValueError)
-    assert told(error) == "ValueError: no more paper; salt://_modules/paper.py:6"
+    assert error_line(error) == "ValueError: no more paper; salt://_modules/paper.py:6"
     error = raised(paper.ends)
-    assert told(error) == "it ended the process with status 3; salt://_modules/paper.py:9"
+    assert error_line(error) == "it ended the process with status 3; salt://_modules/paper.py:9"
 
 
 def test_deliberate_error_of_a_custom_module_shows_only_its_text(paper: ModuleType) -> None:
-    assert told(raised(paper.on_purpose, CommandExecutionError)) == "no more paper"
+    assert error_line(raised(paper.on_purpose, CommandExecutionError)) == "no more paper"
 
 
 def test_syntax_error_names_its_line_in_the_loaded_file() -> None:
     error = raised(compile, "a = 1\nb = (\n", "x", "exec")
-    assert told(error, "salt://_modules/x.py").endswith("; salt://_modules/x.py:2")
+    assert error_line(error, "salt://_modules/x.py").endswith("; salt://_modules/x.py:2")
 
 
 def test_long_error_text_is_truncated() -> None:
-    assert len(said(ValueError("x" * 9000))) == 2000
-    assert said(ValueError()) == "ValueError"
+    assert len(error_text(ValueError("x" * 9000))) == 2000
+    assert error_text(ValueError()) == "ValueError"

@@ -17,8 +17,8 @@ from catena.ssh.connect.cache import cache_of
 from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.connect.link import Completed
 from catena.ssh.connect.target import SshTarget
+from catena.ssh.push.fast_ping import FastPings
 from catena.ssh.push.kept_bundle import kept_bundle
-from catena.ssh.push.knock import Knocks
 from catena.ssh.push.remembered import Ground, Remembered
 
 TARGET = SshTarget(minion_id("web1"), "10.0.0.1", user="root")
@@ -69,11 +69,11 @@ class Site:
         known = Remembered(cache_of(self.settings) / "hosts")
         known.keep(TARGET, Ground(python, str(self.room)))
 
-    def knocks(self, spec: JobSpec = PING) -> Knocks:
-        return Knocks(self.settings, spec)
+    def pings(self, spec: JobSpec = PING) -> FastPings:
+        return FastPings(self.settings, spec)
 
     def answered(self, host: Any) -> bool:
-        return self.knocks().answered(host)
+        return self.pings().succeeds(host)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def site(tmp_path: Path) -> Site:
 
 def test_unchanged_host_answers_the_fast_ping(site: Site) -> None:
     host = Host()
-    assert site.knocks().suit(TARGET)
+    assert site.pings().applies_to(TARGET)
     assert site.answered(host)
     assert host.ran == 1
 
@@ -112,7 +112,7 @@ def test_changed_host_is_left_to_the_visit(site: Site, change: Callable[[Site], 
 
 def test_fast_ping_is_skipped_for_an_unvisited_host(site: Site) -> None:
     Remembered(cache_of(site.settings) / "hosts").forget(TARGET)
-    assert not site.knocks().suit(TARGET)
+    assert not site.pings().applies_to(TARGET)
     host = Host()
     assert not site.answered(host)
     assert host.ran == 0
@@ -128,11 +128,11 @@ def test_fast_ping_is_skipped_for_an_unvisited_host(site: Site) -> None:
     ids=["function", "argument", "keyword"],
 )
 def test_other_functions_need_a_visit(site: Site, spec: JobSpec) -> None:
-    assert not site.knocks(spec).suit(TARGET)
+    assert not site.pings(spec).applies_to(TARGET)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "suits"),
+    ("name", "text", "applies"),
     [
         ("test.py", "", False),
         ("other.py", "__virtualname__ = 'test'\n", False),
@@ -140,12 +140,12 @@ def test_other_functions_need_a_visit(site: Site, spec: JobSpec) -> None:
     ],
 )
 def test_a_module_of_the_tree_may_have_another_ping(
-    site: Site, name: str, text: str, suits: bool
+    site: Site, name: str, text: str, applies: bool
 ) -> None:
     folder = site.roots / "_modules"
     folder.mkdir(parents=True)
     (folder / name).write_text(text)
-    assert site.knocks().suit(TARGET) is suits
+    assert site.pings().applies_to(TARGET) is applies
 
 
 def test_lost_connection_is_left_to_the_visit_and_silence_is_reported(site: Site) -> None:

@@ -29,7 +29,7 @@ _CUSTOM = "_modules/"
 #: Output of the check if all preconditions hold.
 _HERE = b"catena-here\n"
 #: Python code for the host; arguments: the private folder, and the bundle in it.
-_LOOK = """
+_CHECK = """
 import os, sys
 for path, kind in zip(sys.argv[1:], (0o040000, 0o100000)):
     found = os.lstat(path)
@@ -39,7 +39,7 @@ sys.stdout.write("catena-here\\n")
 """
 
 
-class Knocks:
+class FastPings:
     """The fast pings of one command.
 
     Args:
@@ -51,9 +51,9 @@ class Knocks:
         self._settings = settings
         self._asked = spec.fun == FUNCTION and not spec.args and not spec.kwargs
         #: By environment: whether its custom files may replace the built-in function.
-        self._taken: dict[str, bool] = {}
+        self._overridden: dict[str, bool] = {}
 
-    def suit(self, target: SshTarget) -> bool:
+    def applies_to(self, target: SshTarget) -> bool:
         """Return whether a fast ping may answer the job for *target*.
 
         Raises:
@@ -62,9 +62,9 @@ class Knocks:
         if not self._asked or self._remembered().recall(target) is None:
             return False
         environments = dict.fromkeys((str(target.minion_opts.get("saltenv") or "base"), "base"))
-        return not any(self._is_taken(one) for one in environments)
+        return not any(self._is_overridden(one) for one in environments)
 
-    def answered(self, connection: Connection) -> bool:
+    def succeeds(self, connection: Connection) -> bool:
         """Return whether all preconditions hold on a host; False: make a normal visit.
 
         Raises:
@@ -77,7 +77,9 @@ class Knocks:
             return False
         try:
             done = connection.run(
-                knock(ground, sha256), timeout=self._settings.ssh_timeout, phase=PushPhase.start
+                check_command(ground, sha256),
+                timeout=self._settings.ssh_timeout,
+                phase=PushPhase.start,
             )
         except SshError as error:
             if error.waits and not isinstance(error, ChannelLostError):
@@ -88,8 +90,8 @@ class Knocks:
     def _remembered(self) -> Remembered:
         return Remembered(cache_of(self._settings) / "hosts")
 
-    def _is_taken(self, saltenv: str) -> bool:
-        if saltenv not in self._taken:
+    def _is_overridden(self, saltenv: str) -> bool:
+        if saltenv not in self._overridden:
             settings = self._settings
             options = RootOptions.of(
                 settings.fileserver_followsymlinks,
@@ -100,11 +102,11 @@ class Knocks:
             entries = roots.entries(saltenv, _CUSTOM)
             local = {one.path[len(_CUSTOM) :]: roots.fetch(one.path, saltenv) for one in entries}
             names = CustomNames({path: file for path, file in local.items() if file is not None})
-            self._taken[saltenv] = FUNCTION.partition(".")[0] in names
-        return self._taken[saltenv]
+            self._overridden[saltenv] = FUNCTION.partition(".")[0] in names
+        return self._overridden[saltenv]
 
 
-def knock(ground: Ground, sha256: str) -> Sequence[str]:
+def check_command(ground: Ground, sha256: str) -> Sequence[str]:
     """Return the command that checks the preconditions, for `Connection.run`.
 
     Args:
@@ -112,5 +114,5 @@ def knock(ground: Ground, sha256: str) -> Sequence[str]:
         sha256: of the bundle.
     """
     # -S skips site packages, which are not needed.
-    start = [ground.python, "-I", "-S", "-c", _LOOK]
+    start = [ground.python, "-I", "-S", "-c", _CHECK]
     return [*start, ground.room, f"{ground.room}/bundles/{sha256}.zip"]
