@@ -42,7 +42,9 @@ def chain() -> None:
 
 
 _AGAIN = click.option(
-    "--again", is_flag=True, help="Create another chain although one of this label is not ended."
+    "--again",
+    is_flag=True,
+    help="Create the chain although another one of this label has not ended.",
 )
 
 
@@ -231,13 +233,13 @@ _pausing(
     "paused",
     "; a minion completes the chunk that it has",
 )
-_pausing("continue", chains.CONTINUE, "Let a paused chain go on.", "continued")
+_pausing("continue", chains.CONTINUE, "Continue a paused chain.", "continued")
 
 
 @chain.command()
 @click.argument("label")
-@click.option("--mark-done", is_flag=True, help="They were done: continue after them.")
-@click.option("--retry", is_flag=True, help="Run them again.")
+@click.option("--mark-done", is_flag=True, help="The actions were done: continue after them.")
+@click.option("--retry", is_flag=True, help="Run the actions again.")
 @click.option("--cancel", is_flag=True, help="Cancel the chain.")
 @click.option("--minion", "minions", multiple=True, help="Decide only for this minion.")
 @click.pass_context

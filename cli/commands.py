@@ -10,7 +10,7 @@ from typing import Any, List, Mapping, Optional, Tuple
 import click
 
 from catena import __version__
-from catena.cli import habits
+from catena.cli import common_options
 from catena.cli.streams import unwritten
 from catena.core.errors import CatenaError, UsageError
 from catena.core.suggest import unknown
@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
-        return habits.give(command)
+        return common_options.add_to(command)
 
     def resolve_command(
         self, ctx: click.Context, args: List[str]
@@ -64,7 +64,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(unknown("command", args[0], COMMANDS))
         if args:
-            habits.start_log(ctx, args[0])
+            common_options.start_log(ctx, args[0])
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,12 +95,12 @@ def cli(ctx: click.Context, config_dir: str, request_key: str) -> None:
     """Action chains, states and remote execution for fleets of hosts."""
     ctx.obj = config_dir
     if request_key:
-        from catena.cli.connection import REQUEST_KEY, named
+        from catena.cli.connection import REQUEST_KEY, checked_key
 
-        ctx.meta[REQUEST_KEY] = named(request_key)
+        ctx.meta[REQUEST_KEY] = checked_key(request_key)
 
 
-habits.give(cli)
+common_options.add_to(cli)
 
 #: Errors of writing the output to a full file system.
 _OUTPUT_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from catena.cli.config_findings import doubts, mistakes
+from catena.cli.config_findings import mistakes, warnings
 from catena.cli.output.plain import document
 from catena.client.settings import read
 from catena.core import frozen
@@ -58,7 +58,7 @@ def _check(path: Path, name: str, show: bool) -> int:
         click.echo(f"{path}: {text}", err=True)
     for key in loaded.free_keys:
         click.echo(f"{path}: {key} is not a setting of catena; config.get sees it", err=True)
-    for text in doubts(settings):
+    for text in warnings(settings):
         click.echo(f"{path}: {text}", err=True)
     if show:
         where = placed(settings, data, path.parent, name)

@@ -18,12 +18,12 @@ _PLACEHOLDER = lazy_pattern(
 
 
 def mistakes(settings: Any) -> List[str]:
-    """Return why a daemon cannot run with *settings*, MasterSettings or MinionSettings."""
+    """Return why a daemon cannot run with *settings* (MasterSettings or MinionSettings)."""
     return list(_of_minion(settings) if hasattr(settings, "machine_id") else _of_master(settings))
 
 
-def doubts(settings: Any) -> List[str]:
-    """Return settings that are valid but rarely intended: they refer to something missing."""
+def warnings(settings: Any) -> List[str]:
+    """Return why settings are probably not as intended: they name files that do not exist."""
     found = [
         f"{name}: {env}: there is no folder {folder}"
         for name in ("file_roots", "pillar_roots")

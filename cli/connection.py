@@ -19,11 +19,11 @@ REQUEST_KEY = "catena.request_key"
 _KEY_CHARACTERS = 80
 
 
-def named(key: str) -> str:
-    """Return the value of `--request-key` after checking it.
+def checked_key(key: str) -> str:
+    """Return *key*, the value of `--request-key`, after checking it.
 
     Raises:
-        UsageError: it cannot be part of a request's key.
+        UsageError: *key* cannot be part of a request's key.
     """
     from catena.core.ids import BadNameError, request_key
 
@@ -33,7 +33,7 @@ def named(key: str) -> str:
     except BadNameError:
         pass
     raise UsageError(
-        f"--request-key {key[:_KEY_CHARACTERS]!r}: a letter or digit, then up to "
+        f"--request-key {key[:_KEY_CHARACTERS]!r}: it must be a letter or digit, then up to "
         f"{_KEY_CHARACTERS - 1} of letters, digits, '.', '_', ':', '/', '-'"
     )
 
@@ -41,8 +41,8 @@ def named(key: str) -> str:
 def connect(ctx: click.Context) -> MasterClient:
     """Return a client of the master configured in `--config-dir`."""
     key = ctx.meta.get(REQUEST_KEY, "")
-    return client.connect(config_dir=ctx.find_root().obj, key=key, tell=_tell)
+    return client.connect(config_dir=ctx.find_root().obj, key=key, tell=_print_notice)
 
 
-def _tell(text: str) -> None:
+def _print_notice(text: str) -> None:
     print(f"catena: {text}", file=sys.stderr, flush=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from catena.cli import habits
+from catena.cli import common_options
 from catena.cli.connection import connect
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
@@ -40,7 +40,7 @@ def master(ctx: click.Context, new_store: bool) -> int:
             "'./catena-VERSION.whl[master]'"
         ) from None
     collect_by_default()
-    level = habits.daemon_level(ctx)
+    level = common_options.daemon_level(ctx)
     if level:
         settings = frozen.replace(settings, log_level=level, log_file="-")
     folder = ctx.find_root().obj
@@ -54,7 +54,7 @@ def minion(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         from catena.minion.launch import launch
 
-        level = habits.daemon_level(ctx)
+        level = common_options.daemon_level(ctx)
         launch(Path(ctx.find_root().obj), {"log_level": level, "log_file": "-"} if level else {})
 
 

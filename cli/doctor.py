@@ -7,7 +7,7 @@ from typing import Dict, Iterator, List, Optional
 
 import click
 
-from catena.cli.config_findings import doubts, mistakes
+from catena.cli.config_findings import mistakes, warnings
 from catena.cli.output.plain import document
 from catena.cli.output.text import paint, printable, wants_colour
 from catena.client.settings import master_settings
@@ -76,7 +76,7 @@ def _minion(folder: Path) -> Iterator[Finding]:
 
 
 def _configuration(settings: object, loaded: Extras) -> Iterator[Finding]:
-    wrong, odd = mistakes(settings), doubts(settings)
+    wrong, odd = mistakes(settings), warnings(settings)
     for text in loaded.not_yet:
         yield Finding("configuration", Level.warning, text)
     for text in wrong:

@@ -14,8 +14,8 @@ from catena.core.suggest import unknown
 #: A word that looks like an option; -1 is a number.
 _OPTION = lazy_pattern(r"--?[A-Za-z]")
 _FUNCTION = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
-#: As in cli.commands, which is not imported here to avoid a cycle of imports.
-_OWN = frozenset({"-c", "--config-dir"})
+#: Options of `catena` itself, as in cli.commands, whose import would be a cycle.
+_OF_CATENA = frozenset({"-c", "--config-dir"})
 #: Salt's options that catena does not support, with their replacement.
 _REFUSED: Mapping[str, str] = {
     name: "range expressions are not supported; use -L, -E, -N or -C" for name in ("-R", "--range")
@@ -26,7 +26,11 @@ class FunctionCommand(click.Command):
     """A command that passes words on to a function, but refuses mistyped options."""
 
     def parse_args(self, ctx: click.Context, args: List[str]) -> List[str]:
-        """Parse *args*; refuse words before `--` that look like an option but are none."""
+        """Parse *args*. Refuse unknown options before `--`.
+
+        Raises:
+            UsageError: such an option is there; the error suggests the nearest right one.
+        """
         known: Dict[str, click.Option] = {
             name: option
             for option in self.get_params(ctx)
@@ -51,7 +55,7 @@ def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> Non
         if option is None or not _fits(option, word):
             if name in _REFUSED:
                 raise UsageError(f"{name}: {_REFUSED[name]}")
-            if name in _OWN:
+            if name in _OF_CATENA:
                 raise UsageError(f"{name} comes before the command: catena {name} DIR …")
             wrong = name if word.startswith("--") else word
             raise UsageError(
@@ -73,14 +77,15 @@ def _fits(option: click.Option, word: str) -> bool:
 
 
 def check_function(function: str, target: str = "") -> None:
-    """Refuse what cannot be a function's name before anything is sent.
+    """Check the name of a function before anything is sent.
 
     Args:
         function: the word in the function's place.
         target: the word before it, for a command with a target.
 
     Raises:
-        UsageError: it is not MODULE.FUNCTION, or the shell has expanded a pattern to file names.
+        UsageError: *function* is not MODULE.FUNCTION, or the shell has expanded a pattern to file
+            names.
     """
     # os.path returns False where pathlib would raise for a folder that cannot be read.
     if target and os.path.exists(target) and os.path.exists(function):  # noqa: PTH110

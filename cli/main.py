@@ -10,13 +10,13 @@ from catena import __version__
 from catena.cli.streams import flushed, print_anything
 
 #: Packages with threads, child processes or sockets that need an orderly shutdown.
-_AT_WORK = frozenset({"catena.master", "catena.minion"})
+_NEED_SHUTDOWN = frozenset({"catena.master", "catena.minion"})
 
 
 def main() -> None:
     """Entry point of the `catena` command."""
     code = _run(sys.argv[1:])
-    if _AT_WORK & set(sys.modules):
+    if _NEED_SHUTDOWN & set(sys.modules):
         sys.exit(code)
     # Only memory is left; tearing down the interpreter takes a tenth of a short command's time.
     os._exit(flushed(code))
@@ -34,13 +34,13 @@ def _run(words: List[str]) -> int:
     print_anything()
     # click imports both at once, but calls only `cleandoc` and refers to the name `UUID`.
     with standing_in(StandIn("inspect", cleandoc=_cleandoc), StandIn("uuid", UUID=_Uuid)):
-        import click  # noqa: F401 - imported now, for those that import it as ever
+        import click  # noqa: F401 - later imports find it loaded
     from catena.cli.commands import run
 
-    return run(_spelt_out(words))
+    return run(_with_long_option(words))
 
 
-def _spelt_out(words: List[str]) -> List[str]:
+def _with_long_option(words: List[str]) -> List[str]:
     """Return *words* with a leading `-c` as `--config-dir`.
 
     click first looks up every short option among the long ones, and prepares an error with similar

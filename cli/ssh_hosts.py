@@ -6,7 +6,6 @@ import contextlib
 import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import (
-    TYPE_CHECKING,
     Any,
     Dict,
     Generator,
@@ -23,9 +22,6 @@ from catena.cli.ssh_workers import HostError, HostWorkers, Result
 from catena.cli.watch import JobPrinter
 from catena.core.custom_faults import error_line
 from catena.core.errors import CatenaError, UnreachableError
-
-if TYPE_CHECKING:
-    pass
 
 #: Maximum number of failed hosts listed at the end.
 _NAMED = 20
@@ -69,18 +65,18 @@ class Hosts:
             except KeyboardInterrupt:
                 results.close()
                 self._printer.finish()
-                self._forget()
+                self._close_pages()
                 print(self._interrupted, file=sys.stderr)
                 return 130
         self._printer.finish()
-        self._forget()
-        return self._account()
+        self._close_pages()
+        return self._report_failed()
 
     def _results(
         self, view: HostView, width: int, renders: bool
     ) -> Generator[Tuple[Task, Result], None, None]:
         if len(self._tasks) == 1:
-            # Forked processes need the main thread. A short command on one host needs no board.
+            # A short command on one host needs no live view.
             with view.shown() if renders else contextlib.nullcontext():
                 yield self._tasks[0], self._do(self._tasks[0], view)
         elif renders:
@@ -108,49 +104,51 @@ class Hosts:
 
         try:
             return task.work(watch)
-        except Exception as error:  # noqa: BLE001  # one host makes nothing go wrong for others
+        except Exception as error:  # noqa: BLE001  # other hosts continue
             return error
 
     def _take(self, task: Task, result: Result) -> None:
         if isinstance(result, Exception):
-            self._tell(task.host, result)
+            self._report(task.host, result)
         elif result is not None:
             self._show(task, result)
             if "trouble" in result:
-                self._tell(task.host, result["trouble"])
+                self._report(task.host, result["trouble"])
 
-    def _tell(self, host: str, error: Exception) -> None:
+    def _report(self, host: str, error: Exception) -> None:
+        """Print the error of a host and remember it for the exit code."""
         if isinstance(error, UnreachableError):
             self._unreached = True
-            _say(str(error))
+            _print_line(str(error))
             return
         if isinstance(error, HostError):
             self._failed[host] = error.code
         else:
             self._failed[host] = error.exit_code if isinstance(error, CatenaError) else 1
-        _say(f"{host}: {_why(host, error)}")
+        _print_line(f"{host}: {_why(host, error)}")
 
     def _show(self, task: Task, ret: Answer) -> None:
         self._printer.show(task.host, ret)
         self._shown.append(task)
         if not self._printer.is_whole:
-            self._forget()
+            self._close_pages()
         if ret["code"]:
             self._failed[task.host] = ret["code"]
 
-    def _forget(self) -> None:
+    def _close_pages(self) -> None:
         """Delete the ledger pages of the printed answers."""
         sys.stdout.flush()
         shown, self._shown = self._shown, []
         for task in shown:
             task.shown()
 
-    def _account(self) -> int:
+    def _report_failed(self) -> int:
+        """List the failed hosts on stderr; return the exit code."""
         if not self._failed:
             return UnreachableError.exit_code if self._unreached else 0
         failed = [f"{name} (code {code})" for name, code in sorted(self._failed.items())]
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        _say(f"failed: {', '.join(failed[:_NAMED])}{more}")
+        _print_line(f"failed: {', '.join(failed[:_NAMED])}{more}")
         return CatenaError.exit_code
 
 
@@ -169,5 +167,5 @@ def _why(host: str, error: Exception) -> str:
     return text[len(host) + 2 :] if text.startswith(f"{host}: ") else text
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(printable(text), file=sys.stderr, flush=True)

@@ -83,8 +83,8 @@ def _state(one: Begun) -> str:
 
 
 @dataclass(frozen=True)
-class _Desk:
-    """What `collect` and `cancel` need."""
+class _Access:
+    """Settings and files with which `collect` and `cancel` reach hosts and their runs."""
 
     settings: MasterSettings
     files: ClientFiles
@@ -121,7 +121,7 @@ def cancel(ctx: click.Context, /, jids: Tuple[str, ...], **options: Any) -> int:
 @click.argument("jids", nargs=-1, required=True)
 @click.pass_context
 def forget(ctx: click.Context, jids: Tuple[str, ...]) -> None:
-    """Remove runs of JIDS from the list, for hosts that no longer exist; hosts are not asked."""
+    """Remove runs of JIDS from the list without connecting, for hosts that no longer exist."""
     from catena.ssh.push.ledger import PushLedger
 
     settings, _ = master_settings(ctx.find_root().obj)
@@ -137,7 +137,9 @@ def _left(ledger: PushLedger, jids: Tuple[str, ...]) -> List[Begun]:
     found = [one for one in ledger.every() if not jids or one.spec.jid in jids]
     for jid in jids:
         if all(one.spec.jid != jid for one in found):
-            raise NotFoundError(f"no run of job {jid} was left behind; see: ssh-run list")
+            raise NotFoundError(
+                f"no run of job {jid} was left on a host; see: catena ssh-run list"
+            )
     for one in found:
         if one.is_followed:
             print(f"{one.host}: job {one.spec.jid}: {_state(one)}", file=sys.stderr)
@@ -152,13 +154,13 @@ def _collect(
     settings, _ = master_settings(ctx.find_root().obj)
     ledger = PushLedger(settings.state_dir)
     password = click.prompt("password", hide_input=True, err=True) if options["askpass"] else None
-    desk = _Desk(settings, client_files(ctx.find_root().obj, settings), ledger, password)
+    access = _Access(settings, client_files(ctx.find_root().obj, settings), ledger, password)
     with ledger.alone():
         left = _left(ledger, jids)
         if not left:
-            print("nothing was left behind", file=sys.stderr)
+            print("no run was left on a host", file=sys.stderr)
             return 0
-        tasks = [_task(one, desk, cancelled, _label(one, left)) for one in left]
+        tasks = [_task(one, access, cancelled, _label(one, left)) for one in left]
         printer = JobPrinter(options["out"] or "", style(options))
         hosts = Hosts(tasks, printer, INTERRUPTED, "collect")
         return hosts.run(settings.ssh_max_procs, renders=True)
@@ -169,8 +171,8 @@ def _label(one: Begun, left: List[Begun]) -> str:
     return f"{one.host} ({one.spec.jid})" if several else one.host
 
 
-def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
-    page = desk.ledger.page(one)
+def _task(one: Begun, access: _Access, cancelled: str, label: str) -> Task:
+    page = access.ledger.page(one)
 
     def work(watch: Watch) -> Optional[Answer]:
         try:
@@ -186,17 +188,17 @@ def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
 
         page.take_over()
         ret = job.again(
-            _target(one, desk),
-            connector(desk.files, desk.settings, watch),
+            _target(one, access),
+            connector(access.files, access.settings, watch),
             one,
-            desk.settings,
+            access.settings,
             watch,
             page.keep,
             cancelled,
         )
         if ret is None or (one.fun != one.spec.fun and one.ret is None):
             page.close()
-            why = f"job {one.spec.jid} ({one.spec.fun}) never began there, or was collected before"
+            why = f"job {one.spec.jid} ({one.spec.fun}) never began, or its return was collected"
             print(printable(f"{one.host}: {why}"), file=sys.stderr, flush=True)
             return None
         return answer_of(ret)
@@ -204,12 +206,12 @@ def _task(one: Begun, desk: _Desk, cancelled: str, label: str) -> Task:
     return Task(label, work, page.close)
 
 
-def _target(one: Begun, desk: _Desk) -> SshTarget:
+def _target(one: Begun, access: _Access) -> SshTarget:
     from catena.ssh.connect import roster
 
-    hosts = roster.read(desk.settings, one.roster)
-    (target,) = roster.targets(hosts, desk.settings, one.named, "glob")
-    return target if desk.password is None else with_password([target], desk.password)[0]
+    hosts = roster.read(access.settings, one.roster)
+    (target,) = roster.targets(hosts, access.settings, one.named, "glob")
+    return target if access.password is None else with_password([target], access.password)[0]
 
 
 # -- hosts ---------------------------------------------------------------------------------------

@@ -175,13 +175,13 @@ def _done(task: Task, link: socket.socket) -> Mapping[str, Any]:
     try:
         answer = task.work(watch)
     except Exception as error:  # noqa: BLE001  # the other side shows it, whatever it is
-        return {"error": _told(error)}
+        return {"error": _error_fields(error)}
     if answer is not None and "trouble" in answer:
-        answer = {**answer, "trouble": _told(answer["trouble"])}
+        answer = {**answer, "trouble": _error_fields(answer["trouble"])}
     return {"answer": None if answer is None else dict(answer)}
 
 
-def _told(error: Exception) -> List[Any]:
+def _error_fields(error: Exception) -> List[Any]:
     if not isinstance(error, CatenaError):
         return [error_line(error), 1, False]
     return [str(error), error.exit_code, isinstance(error, UnreachableError)]

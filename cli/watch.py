@@ -109,7 +109,7 @@ def follow(
             for item in fed:
                 if not shown.title:
                     lines.feed(item)
-                _say_lines(printed, item)
+                _print_output(printed, item)
                 if item.get("type") == "return":
                     printer.show(item["minion"], item["ret"])
                 if follower.finished or (deadline is not None and time.monotonic() > deadline):
@@ -117,9 +117,9 @@ def follow(
     except KeyboardInterrupt:
         printer.finish()
         if follower.jid:
-            _say(f"detached; the job continues: catena job watch {follower.jid}")
+            _print_line(f"detached; the job continues: catena job watch {follower.jid}")
         else:
-            _say("interrupted before the master confirmed the job; see: catena job list")
+            _print_line("interrupted before the master confirmed the job; see: catena job list")
         return 130
     except UnreachableError as error:
         # Silence until the deadline is normal; before it, the master has disconnected.
@@ -130,9 +130,9 @@ def follow(
                 f"{error}; the job continues: catena job watch {follower.jid}"
             ) from None
     printer.finish()
-    code = _account(follower)
+    code = _report_unfinished(follower)
     if shown.summary:
-        _say(_summary(follower))
+        _print_line(_summary(follower))
     return code
 
 
@@ -164,27 +164,27 @@ def _summary(follower: JobFollower) -> str:
     return "\n".join([rule, "Summary", rule, *lines, rule])
 
 
-def _account(follower: JobFollower) -> int:
-    """List on stderr the minions that have not returned, and how to look again."""
+def _report_unfinished(follower: JobFollower) -> int:
+    """List on stderr the minions without a return and with failures; return the exit code."""
     for minion in follower.missing:
-        _say(f"{minion}: not an accepted minion")
+        _print_line(f"{minion}: not an accepted minion")
     for minion, what in follower.open().items():
-        _say(f"{minion}: {printable(what)}")
+        _print_line(f"{minion}: {printable(what)}")
     failed = [f"{name} (code {code})" for name, code in follower.failed().items()]
     if failed:
         more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        _say(f"failed: {', '.join(failed[:_NAMED])}{more}")
+        _print_line(f"failed: {', '.join(failed[:_NAMED])}{more}")
     code = max(follower.exit_code(), UnreachableError.exit_code if follower.missing else 0)
     if code in {UnreachableError.exit_code, TryLaterError.exit_code}:
-        _say(f"look again with: catena job watch {follower.jid}")
+        _print_line(f"look again with: catena job watch {follower.jid}")
     return code
 
 
-def _say_lines(printed: Optional[PrintedLines], item: Mapping[str, Any]) -> None:
+def _print_output(printed: Optional[PrintedLines], item: Mapping[str, Any]) -> None:
     """Show the output of a running job, if it was requested."""
     for line in printed.feed(item) if printed is not None else ():
-        _say(line)
+        _print_line(line)
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

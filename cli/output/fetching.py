@@ -15,7 +15,10 @@ _PATH_CHARACTERS = 60
 
 
 def fetching(item: Mapping[str, Any]) -> str:
-    """Return the progress of a file in an item of a job's stream; "" if there is none."""
+    """Return the text for an item of a job's stream that reports how much of a file has arrived.
+
+    For any other item, return "".
+    """
     if item.get("type") != "progress" or item.get("kind") != "transfer":
         return ""
     data = item.get("data")
@@ -29,13 +32,19 @@ def fetching(item: Mapping[str, Any]) -> str:
 
 
 class FetchLines:
-    """A line on stderr for each minion that fetches a large file; none without a terminal."""
+    """A line on stderr for each minion that fetches a large file.
+
+    Without a terminal, nothing is printed.
+    """
 
     def __init__(self) -> None:
         self._lines: Optional[LiveLines] = None
 
     def feed(self, item: Mapping[str, Any]) -> None:
-        """Process an item of a job's stream; hide the lines at a return, which is printed next."""
+        """Process an item of a job's stream.
+
+        A return hides the lines, because it is printed next.
+        """
         text = fetching(item)
         if text:
             if self._lines is None:

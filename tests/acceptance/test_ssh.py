@@ -243,7 +243,7 @@ def test_runs_of_a_killed_command_are_listed_and_collected(catena: Cli) -> None:
     there.write_text("on\n")
     done = catena("ssh-run", "collect", row["jid"], "--out", "txt")
     assert (done.returncode, done.stdout) == (0, "plain: on\n")
-    assert catena("ssh-run", "collect").stderr == "nothing was left behind\n"
+    assert catena("ssh-run", "collect").stderr == "no run was left on a host\n"
     for verb in ("cancel", "forget"):
         assert "no run of job" in catena("ssh-run", verb, row["jid"]).stderr
     assert list(catena.server.folder.glob("thin-plain/runs/*")) == []

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from catena.cli import habits
+from catena.cli import common_options
 from catena.cli.commands import cli
 from catena.core.config import master, minion
 from catena.core.plugins import Plugin, Registry, StateMark
@@ -187,7 +187,7 @@ def _takes(option: click.Option) -> str:
 def _options(command: click.Command) -> Iterator[str]:
     options = [param for param in command.params if isinstance(param, click.Option)]
     if command.name != "cli":
-        options = [option for option in options if option.name not in habits.names()]
+        options = [option for option in options if option.name not in common_options.names()]
     if not options:
         return
     yield from ("| option | takes | meaning |", "|---|---|---|")

@@ -31,11 +31,11 @@ _DAEMONS = frozenset({"master", "minion"})
 _LEVEL = "catena.log_level"
 
 
-def give(command: click.Command) -> click.Command:
-    """Add the options of this module to *command* and its subcommands; return it."""
+def add_to(command: click.Command) -> click.Command:
+    """Add the options of this module to *command* and its subcommands; return *command*."""
     if isinstance(command, click.Group):
         for one in command.commands.values():
-            give(one)
+            add_to(one)
     if not any(param.name == "log_level" for param in command.params):
         command.params.extend(_options())
     return command
@@ -82,7 +82,10 @@ def _options() -> list[click.Option]:
 
 
 def daemon_level(ctx: click.Context) -> str:
-    """Return the log level in a daemon's command line as a value of `log_level`; or ""."""
+    """Return the log level in a daemon's command line as a value of the setting `log_level`.
+
+    Without a level in the command line, return "".
+    """
     level = ctx.meta.get(_LEVEL)
     if level is None:
         return ""
