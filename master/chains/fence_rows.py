@@ -30,7 +30,7 @@ from catena.transport.messages.session import NAMED_RUNS
 _WHY_LIMIT = 2000
 _STILL_THERE = "the minion reported that it removed the run, but still has its resume file"
 _OWED = LIVE & (CHAIN_MINIONS.c.state == MinionState.fenced.value)
-#: The minion has answered that it can't forget the run.
+#: The minion has answered that it can't remove the run.
 _REFUSED = CHAIN_MINIONS.c.fence_at > 0
 _FENCED = rows.MINION_ROWS.where(_OWED)
 _OF_MINION = _FENCED.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
@@ -68,12 +68,17 @@ def pending(conn: sa.Connection) -> dict[str, list[Fence]]:
 
 
 def any_refused() -> sa.Select[Any]:
-    """Return the query that finds a row if any minion has refused to forget a run."""
+    """Return the query that finds a row if any minion has refused to remove a run."""
     return sa.select(sa.literal(1)).where(_OWED, _REFUSED).select_from(CHAIN_MINIONS)
 
 
 def refused(conn: sa.Connection, minions: Collection[str]) -> dict[str, list[Fence]]:
-    """Return the fences of those of *minions* that have refused one; (): of all such minions."""
+    """Return minion -> the runs that it has refused to remove.
+
+    Args:
+        conn: the running transaction.
+        minions: the minions asked about; (): all.
+    """
     found: defaultdict[str, list[Fence]] = defaultdict(list)
     for row in conn.execute(_FENCES.where(_REFUSED)):
         if not minions or row.minion in minions:
@@ -124,10 +129,10 @@ def sent(conn: sa.Connection, fence: Fence, jid: str) -> None:
 
 
 def drop(ledger: ChainLedger, fence: Fence) -> None:
-    """Drop a fence whose minion has no key any more or has a newer run in its place."""
+    """Drop a fence whose minion has no key any more, or has a newer run instead."""
     run = rows.run_of(ledger.conn, fence.run, fence.minion)
     if run is not None and run.state == MinionState.fenced:
-        _forgotten(ledger, run)
+        _store_removal(ledger, run)
 
 
 def returned(ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
@@ -143,7 +148,7 @@ def returned(ledger: ChainLedger, minion: str, ret: JobReturn) -> None:
         _fail(ledger, mine, error_text(ret), by_minion=is_refusal(ret))
         return
     for run in mine:
-        _forgotten(ledger, run)
+        _store_removal(ledger, run)
     # A person may have removed the cause that made the other fences fail.
     retry_now(ledger.conn, minion)
 
@@ -184,8 +189,8 @@ def _of(conn: sa.Connection, minion: str) -> list[ChainMinion]:
     return rows.minion_runs(conn, _OF_MINION, {"b_minion": minion})
 
 
-def _forgotten(ledger: ChainLedger, run: ChainMinion) -> None:
-    # The count stays: a minion that has the run all the same is not asked without a pause.
+def _store_removal(ledger: ChainLedger, run: ChainMinion) -> None:
+    # Counted as a try, so that a minion that still reports the run is not asked again at once.
     values = {"fence_jid": "", "fence_why": "", "fence_at": ledger.now.wall}
     values["fence_tries"] = run.fence_tries + 1
     ledger.move_minion(run, MinionEvent.forget, values)
@@ -194,7 +199,7 @@ def _forgotten(ledger: ChainLedger, run: ChainMinion) -> None:
 def _fail(
     ledger: ChainLedger, runs: Sequence[ChainMinion], why: str, *, by_minion: bool = False
 ) -> None:
-    """Store a failure; the reason of a refusal is replaced only by that of the next refusal."""
+    """Store why runs could not be removed. Only another refusal replaces a refusal's reason."""
     tries = CHAIN_MINIONS.c.fence_tries + 1
     for run in runs:
         values: dict[str, Any] = {"fence_jid": "", "fence_tries": tries}

@@ -20,7 +20,7 @@ from catena.master.chains import (
     run_job_rows,
     wait_rows,
 )
-from catena.master.chains.holds import told
+from catena.master.chains.holds import pause_text
 from catena.master.chains.lifecycle import ChainState
 from catena.master.chains.model import ChainMinion
 from catena.master.chains.pauses import continue_command
@@ -79,7 +79,7 @@ def _paused(conn: sa.Connection, now: float) -> Iterator[Finding]:
         for row in finding_rows.of_run(conn, pause.run):
             where = f" on {pause.minion}" if pause.minion else ""
             advice = f"{continue_command(row.id, pause)}, or: catena chain cancel {row.id}"
-            text = f"{row.title}{where} is {told(pause)}"
+            text = f"{row.title}{where} is {pause_text(pause)}"
             yield Finding(_PART, Level.warning, text, advice)
 
 

@@ -1,13 +1,14 @@
 """Which jobs of chains must not be sent now, and why.
 
-Two rules hold a job back, whoever ordered it (a due time, the reaction to a minion's start, a host
-over SSH that has become known, a person), and across restarts of the master:
+Two rules hold a job back:
 
-- its run is paused on the minion, until a person continues it (`pauses`);
-- it starts a run on a minion that can't forget an ended run. The start would fail there, so it
-  waits for the clean-up, for `chain_clean_wait_minutes` at most (`fence_rules.obstacle`).
+- Its run is paused on the minion, until a person continues it (`pauses`).
+- It starts a run on a minion that can't remove an ended run. The start would fail there, so the
+  job waits for the clean-up, for `chain_clean_wait_minutes` at most (`fence_rules.obstacle`).
 
-The job is stored, and its delivery is `paused`.
+Both rules apply whoever ordered the job (a due time, the reaction to a minion's start, a host over
+SSH that has become known, a person), and across restarts of the master. The job is stored, and its
+delivery is `paused`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _ARGUMENTS = ("actionchain_id", "epoch")
 
 @dataclass(frozen=True)
 class CleanWait:
-    """The start of a run that waits until its minion has forgotten an ended run."""
+    """The start of a run that waits until its minion has removed an ended run."""
 
     fence: Fence
     #: When it is sent nevertheless, by the clock of orders, seconds since the epoch.
@@ -40,7 +41,7 @@ class CleanWait:
 
     @property
     def text(self) -> str:
-        """Return what it waits for, for people."""
+        """Return for people what the start waits for."""
         return f"waits for the clean-up of {ended_run(self.fence)}, which fails: {self.why}"
 
     @property
@@ -87,19 +88,19 @@ class ChainHolds:
         """Return those of *minions* that must not get a job of a chain now, with the reasons."""
         if spec.fun not in (START, RESUME) or not pause_rows.is_any(conn):
             return {}
-        behind = self._behind(conn, spec, minions)
+        waits = self._clean_waits_of(conn, spec, minions)
         paused = pauses_of(conn, spec, minions)
         return {
-            **{minion: wait.text for minion, wait in behind.items()},
-            **{minion: told(pause) for minion, pause in paused.items()},
+            **{minion: wait.text for minion, wait in waits.items()},
+            **{minion: pause_text(pause) for minion, pause in paused.items()},
         }
 
-    def _behind(
+    def _clean_waits_of(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> dict[str, CleanWait]:
         number = _chain_of(spec)
         if spec.fun != START or not number or pause_rows.unended(conn, number) is None:
-            # A person who starts something else by hand gets the minion's error at once.
+            # Only starts of an open run wait. A start by hand gets the minion's error at once.
             return {}
         return self.clean_waits(conn, spec.not_after, minions)
 
@@ -110,8 +111,8 @@ class ChainHolds:
 
         Args:
             conn: the running transaction.
-            not_after: of the job; it tells when the job was ordered.
-            minions: that are to get it.
+            not_after: of the job; the time of its order is calculated from it.
+            minions: the minions that are to get the job.
         """
         limit = self._rules.clean_wait_seconds
         ordered = not_after - self._rules.due.late_seconds
@@ -153,7 +154,7 @@ def _chain_of(spec: JobSpec) -> int:
     return number if 0 < number < 2**63 else 0
 
 
-def told(pause: Suspension) -> str:
+def pause_text(pause: Suspension) -> str:
     """Return a pause as text."""
     at = datetime.fromtimestamp(pause.at).astimezone()
     return f"paused by {pause.who} since {at:%Y-%m-%d %H:%M:%S}"

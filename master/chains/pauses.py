@@ -20,7 +20,7 @@ from catena.core.suggest import unknown
 from catena.master.chains import pause_rows
 from catena.master.chains.dependencies import ChainParts, JobService
 from catena.master.chains.drafts import due_now
-from catena.master.chains.holds import ChainHolds, pauses_of, told
+from catena.master.chains.holds import ChainHolds, pause_text, pauses_of
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ENDED_CHAINS, ChainState
 from catena.master.chains.model import ChainRecord
@@ -71,7 +71,7 @@ def pause(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collec
     for work in pause_rows.jobs(ledger.conn, row.run, Delivery.queued, names):
         found = pauses_of(ledger.conn, work.spec, (work.minion,))
         if found:
-            jobs.pause_in(ledger.conn, work.spec.jid, work.minion, told(found[work.minion]))
+            jobs.pause_in(ledger.conn, work.spec.jid, work.minion, pause_text(found[work.minion]))
 
 
 def go_on(

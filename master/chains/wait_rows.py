@@ -13,7 +13,7 @@ from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, fence_rules, pause_rows, rows, run_job_rows, waits
 from catena.master.chains.dependencies import ChainParts, ChainRules
-from catena.master.chains.holds import ChainHolds, CleanWait, first_line, told
+from catena.master.chains.holds import ChainHolds, CleanWait, first_line, pause_text
 from catena.master.chains.lifecycle import ACTIVE_CHAINS, ChainState, MinionState
 from catena.master.chains.model import ChainExecution, ChainMinion, ChainRecord
 from catena.master.chains.pauses import continue_command
@@ -89,7 +89,7 @@ def of_chain(
 def _told(row: ChainRecord, paused: Iterable[Suspension], minion: str) -> str:
     """Return who paused a chain on a minion and the command that continues it; "": not paused."""
     found = pauses.on(paused, minion)
-    return f"{told(found)}: {continue_command(row.id, found)}" if found else ""
+    return f"{pause_text(found)}: {continue_command(row.id, found)}" if found else ""
 
 
 def clean_waits(conn: sa.Connection, parts: ChainParts) -> Mapping[int, Sequence[CleanWait]]:

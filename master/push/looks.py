@@ -14,7 +14,7 @@ from catena.core.events import Event
 from catena.core.fsm import Actor
 from catena.core.run_ref import RunRef
 from catena.master.chains import fence_rows, run_job_rows
-from catena.master.chains.holds import told
+from catena.master.chains.holds import pause_text
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.model import ChainMinion
 from catena.master.executions import pauses
@@ -129,7 +129,7 @@ class Looks:
             (spec,) = (order.spec for order in job_rows.orders(conn, job.jid, [host]))
             return self.holds.paused(conn, spec, (host,)).get(host, "")
         found = pauses.on(pauses.of_run(conn, first.run), host) if first is not None else None
-        return told(found) if found is not None else ""
+        return pause_text(found) if found is not None else ""
 
     def _record_start(self, conn: sa.Connection, host: str, facts: HostReport, now: float) -> None:
         """Record the start event that an agent's first Hello after the boot would have caused."""
