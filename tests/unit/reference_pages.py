@@ -211,23 +211,23 @@ _CLI_HEAD = f"""\
 
 {MADE_BY}
 
-`catena -h` and `catena COMMAND -h` say the same. Commands that ask the master use the socket
-`master.sock` in its `run_dir`, so they run on the master's host, as root, as the master's own user
-or as one of `cli_users`. `catena call`, `catena config` and `catena doc` need no master.
+`catena -h` and `catena COMMAND -h` print the same. Commands that ask the master use the socket
+`master.sock` in its `run_dir`. They run on the master's host, as root, as the master's own user or
+as one of `cli_users`. `catena call`, `catena config` and `catena doc` need no master.
 
-Standard output is data only; everything else goes to standard error.
+Commands print only data to standard output, and everything else to standard error.
 
-Every command also takes the options of `catena` itself that log (`-l`), colour and redirect the
-output (`--out-file`), before or behind its name.
+Every command also accepts the options of `catena` itself for the log (`-l`), colours and the
+output file (`--out-file`), before or after its name.
 
 | exit code | meaning |
 |---|---|
-| 0 | all well |
-| 1 | something failed |
-| 2 | nothing matched, or the command makes no sense as it stands |
+| 0 | all succeeded |
+| 1 | some failed |
+| 2 | nothing matched, or wrong usage |
 | 3 | not reached: no master, or minions that are not connected |
-| 75 | not now; the same command may work later |
-| 130 | Ctrl-C: a watched job or chain goes on |
+| 75 | try later: the same command may succeed then |
+| 130 | Ctrl-C; a watched job or chain continues |
 
 Arguments of functions are YAML values; `name=value` is a keyword argument.
 """

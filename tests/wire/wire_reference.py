@@ -1,7 +1,7 @@
 """Generate docs/reference/wire.md from transport/messages.py and transport/wire.py.
 
-Write it anew with `python -m tests.wire.wire_reference`; test_reference.py fails when it is old.
-"""
+Run `python -m tests.wire.wire_reference` to write the page; test_reference.py fails if it is out
+of date."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ HEAD = f"""\
 <!-- Made from transport/messages.py by tests/wire/wire_reference.py; do not edit. -->
 
 Minion and master talk over three ZeroMQ sockets of the master (`control` at `port`, `bulk` at
-`port` + 1, `enrol` at `port` + 2), all with CURVE. A ZeroMQ message is one part: one frame.
-Programs on one host talk over unix sockets (`local`), where each frame has its length before it,
-32 bits, big-endian.
+`port` + 1, `enrol` at `port` + 2), all with CURVE. A ZeroMQ message has one part, which is one
+frame. Programs on one host talk over unix sockets (`local`). There the length of each frame
+precedes it, as 32 bits, big-endian.
 
 ## Frame
 
 | bytes | what |
 |---|---|
 | 1 | type: the number of the message below |
-| 1 | version of the wire, {wire.VERSION}; another one is refused, there is no fallback |
+| 1 | version of the wire, {wire.VERSION}; any other is refused without a fallback |
 | 16 | msg-id: random |
-| 16 | reply-to: msg-id of the message that this answers; zero bytes when it answers none |
+| 16 | reply-to: msg-id of the message that this one answers; zero bytes if it answers none |
 | rest | body: a MessagePack map of the fields below, by name |
 
 Bodies hold null, booleans, integers of 64 bits, floats, text (UTF-8), bytes, lists and maps. A
-larger integer is sent as its decimal text. NaN and the infinities in what a minion says become the
-texts `nan`, `inf` and `-inf` on the master, and in every JSON output. Extension types are
-refused. An unknown or missing field, or a value of another type than the table says, is refused
-with the field's name. Fields with a default may be left out.
+larger integer is sent as its decimal text. NaN and the infinities in a minion's message become
+the texts `nan`, `inf` and `-inf` on the master and in every JSON output. Extension types are
+refused. An unknown field, a missing field and a value of a wrong type are refused with the
+field's name. Fields with a default may be omitted.
 
-A client of `enrol` can't know the master's key yet. There the server's key pair is published, its
-public key is `{{bootstrap}}`, and proves nothing: the key in
-EnrolOffer is trusted by its fingerprint (SHA-256 of its 32 bytes, hex) or on first use.
+A client of `enrol` does not know the master's key yet. The server's key pair on this socket is
+therefore published and proves nothing. Its public key is `{{bootstrap}}`. The client trusts the
+key in EnrolOffer by its fingerprint (SHA-256 of its 32 bytes, hex) or on first use.
 
-Who a message is from is never read from it: it is the key that the connection has proved, looked
-up among the accepted keys for every frame.
+A message does not name its sender. The sender is the key that the connection has proved; the
+master looks it up among the accepted keys for every frame.
 
-A frame that breaks a rule is answered by a `Failure` where the socket has one, whose reply-to is
-the frame's msg-id, and counted; {{bad}} of them end the connection. A message of more than one
-part ends it at once.
+A frame that breaks a rule is counted; {{bad}} of them end the connection. If the socket has a
+message `Failure`, the answer to such a frame is a `Failure` whose reply-to is the frame's
+msg-id. A message of more than one part ends the connection at once.
 
 """
 
