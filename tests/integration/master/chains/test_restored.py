@@ -82,7 +82,7 @@ async def test_chain_unknown_to_its_minion_fails_at_the_first_hello(
         assert await bench.says_hello() == [new.jid]
 
     told = await back_in_time(tmp_path, begin, after)
-    assert told[0].split(":")[0] == "chain 1 (patch) was under way"
+    assert told[0].split(":")[0] == "chain 1 (patch) was running"
     assert "(mgractionchains.start) was open on web1: it ends as lost on" in told[1]
 
 

@@ -130,7 +130,7 @@ async def test_restored_store_does_not_reuse_numbers_of_the_lost_one(
     lost = await written(database, chain("lost"))
     backup.restore(database, copy, aside, NOW)
     assert [line.split(":")[0] for line in restored.touched(database, NOW)] == [
-        "chain 1 (first) was under way"
+        "chain 1 (first) was running"
     ]
     made = await written(database, chain("new"))
     assert made > lost + backup.ID_GAP // 2

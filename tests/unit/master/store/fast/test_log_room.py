@@ -94,7 +94,7 @@ async def test_full_disk_gets_the_preallocated_space_back(
         assert log.stat().st_size == before
         await store.write(put("b"))
         assert after_a_crash(tmp_path / "master.db", tmp_path / "copy") == ["a", "b"]
-    assert "no room beforehand" in caplog.text
+    assert "can't preallocate" in caplog.text
 
 
 async def test_nothing_is_preallocated_on_a_nearly_full_disk(
