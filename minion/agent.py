@@ -103,6 +103,8 @@ class Agent:
         #: The master's last Welcome; None: it was never connected.
         self._welcome: Optional[Welcome] = None
         self._held_since: Optional[float] = None
+        #: A job may have ended the chain that holds back others, and left its resume file.
+        self._hold_in_doubt = False
         #: A held chain, and the wait for its boundaries according to its manifest, once read.
         self._boundary: Optional[Tuple[int, int]] = None
         #: The grains that were last sent to the master, in a Hello or an update.
@@ -374,6 +376,8 @@ class Agent:
             self.start = frozen.replace(self.start, pending_resume=pending)
         if aside.open_chain or not waits:
             self._set_chain(aside.open_chain)
+        elif aside != ReturnExtras():
+            self._hold_in_doubt = True
 
     def on_position(self, jid: str, position: int) -> None:
         """Process a job's new position in the queue."""
@@ -430,10 +434,19 @@ class Agent:
         least = HOLD_DEADLINES * 60.0 * self.start.settings.reboot_deadline_minutes
         held = now - self._held_since
         overdue = held > least and held > least + self._boundary_seconds(chain)
-        if overdue or not self._waits(chain):
+        if overdue or not self._waits(chain) or self._was_given_up(chain):
             self.runner.held_by = None
             self._held_since = None
             self.runner.start_next()
+
+    def _was_given_up(self, chain: int) -> bool:
+        """Return whether a chain has ended, though its resume file could not be removed."""
+        if not self._hold_in_doubt or self._after.awaits(chain):
+            return False
+        self._hold_in_doubt = False
+        from catena.runtime import chain_store
+
+        return chain_store.has_ended(self.start.cache_dir, chain)
 
     def _boundary_seconds(self, chain: int) -> int:
         """Return how long the master waits for the boot of a chain on this host, in seconds."""

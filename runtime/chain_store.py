@@ -422,6 +422,15 @@ def boundary_seconds(cache_dir: Path, chain_id: int) -> int:
     return BOUNDARY_SECONDS if told is None else told
 
 
+def has_ended(cache_dir: Path, chain_id: int) -> bool:
+    """Return whether the journal of a chain says that it has ended on this host."""
+    try:
+        return Chain(cache_dir / "chains" / str(chain_id), {}).ended
+    except (CatenaError, OSError, ValueError):
+        # It is missing or unreadable; a job of this chain reports that.
+        return False
+
+
 class PinnedFiles:
     """A file client that uses the received chunk files; all other files are *inner*'s."""
 

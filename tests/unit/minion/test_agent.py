@@ -18,11 +18,13 @@ from catena.core.job import BOUNDARY_SECONDS, ChainManifest, JobReturn, JobSpec
 from catena.core.records import encode
 from catena.minion import upgrade
 from catena.minion.agent import CONFIRM_AGAIN_SECONDS, HOLD_DEADLINES, Agent, Ports
+from catena.minion.jobs.folder import ReturnExtras
 from catena.minion.jobs.follow_up import Commands
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.receipts import QUICK_SECONDS
 from catena.minion.log import Log
 from catena.minion.start.blob import StartData
+from catena.runtime import chain_store
 from catena.transport import wire
 from catena.transport.messages import (
     Envelope,
@@ -132,6 +134,36 @@ def test_chain_waits_behind_one_without_its_reboot_until_the_master_gives_that_u
         clock.advance(120)
     made.service(clock.monotonic())
     assert made.runner.queue.waiting() == []
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_chain_does_not_wait_behind_one_that_was_given_up_and_left_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """A clean ended the chain, and could not remove the resume file."""
+    asked: list[int] = []
+
+    def has_ended(cache_dir: Path, chain: int) -> bool:
+        asked.append(chain)
+        return ended
+
+    monkeypatch.setattr(chain_store, "has_ended", has_ended)
+    clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
+    made = agent(tmp_path, clock, open_chain=1)
+    resume_file = tmp_path / "minion.d" / "_mgractionchains.conf"
+    resume_file.parent.mkdir()
+    resume_file.touch()
+    made.recover()
+    jid = "20260301000000000001"
+    made.runner.order(JobSpec(jid, "mgractionchains.start", (3,)))
+    made.service(clock.monotonic())
+    # No job has reported anything since the chain began to wait.
+    assert made.runner.queue.waiting() == [jid] and not asked
+    made.on_done("20260301000000000000", ReturnExtras(pending_resume={"actionchain_id": 1}))
+    for _ in range(2):
+        made.service(clock.monotonic())
+    assert asked == [1]
+    assert made.runner.queue.waiting() == ([] if ended else [jid])
 
 
 def test_postponed_job_is_reported_to_the_master_once(

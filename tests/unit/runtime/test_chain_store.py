@@ -45,3 +45,21 @@ def test_look_finds_no_chain_between_two_runs(tmp_path: Path) -> None:
     (store.folder / "7").mkdir(parents=True)
     assert store.look(7) is None
     assert store.chains() == []
+
+
+def test_chain_has_ended_once_its_journal_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain_manifest, "fetch_chunk", lambda *_: b"")
+    store = ChainStore(tmp_path, "boot", "session", SystemClock())
+    number = MANIFEST.chain_id
+    assert not chain_store.has_ended(tmp_path, number)
+    files: Any = None
+    store.receive(MANIFEST, files)
+    assert not chain_store.has_ended(tmp_path, number)
+    with store.open(number) as chain:
+        assert chain is not None
+        chain.record("closed", outcome="cancelled", reason="given up")
+    assert chain_store.has_ended(tmp_path, number)
+    (tmp_path / "chains" / str(number) / "manifest.json").write_text("garbage")
+    assert not chain_store.has_ended(tmp_path, number)

@@ -1,0 +1,51 @@
+"""A chain that has waited long enough for a clean-up that fails."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from fleet import Fleet, wait_for
+
+from tests.acceptance.conftest import make_fleet, running
+from tests.acceptance.test_chain_faults import ended, note, resume_file, witness
+from tests.acceptance.test_two_chains import fine, note_of, schedule, waits_for_boot
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    """Give a fleet whose one host never reboots, and whose chains wait for a minute."""
+    made = make_fleet({"one": {}}, chain_clean_wait_minutes=1)
+    made.add("one", {"reboot_command": ["true"], "reboot_deadline_minutes": 1})
+    yield from running(made)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_chain_that_has_waited_long_enough_fails_and_names_the_cure(fleet: Fleet) -> None:
+    schedule(fleet, "ended")
+    waits_for_boot(fleet, "ended")
+    path = resume_file(fleet, "one")
+    text = path.read_text()
+    folder = path.parent
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        fleet.catena("chain", "cancel", "ended")
+        wait_for("the reason", lambda: "could not be" in note_of(fleet, "ended"))
+        fleet.catena("chain", "create", "behind")
+        fleet.catena("chain", "add", "behind", "-t", "one", "--cmd", note(fleet, "behind", "ran"))
+        fleet.catena("chain", "schedule", "behind")
+        wait_for("the wait", lambda: "waits for a clean-up" in note_of(fleet, "behind"))
+        shown = ended(fleet, "behind", 240)
+        assert shown["state"] == "failed"
+        assert any(line["event"] == "handed_over" for line in shown["history"])
+        (action,) = shown["minions"][0]["actions"]
+        assert "mount -o remount,rw" in action["comment"] + action["reason"], action
+        assert not witness(fleet, "behind")
+        assert path.read_text() == text
+    finally:
+        subprocess.run(["umount", folder], check=True)
+    fleet.catena("run", "one", "mgractionchains.clean")
+    fine(fleet, "after")
