@@ -10,7 +10,12 @@ from fleet import Fleet, wait_for
 
 from tests.acceptance.conftest import make_fleet, running
 from tests.acceptance.test_chain_faults import ended, note, resume_file, witness
-from tests.acceptance.test_two_chains import fine, note_of, schedule, waits_for_boot
+from tests.acceptance.test_two_chains import (
+    note_of,
+    run_plain_chain,
+    schedule,
+    wait_for_reboot_state,
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +28,11 @@ def fleet() -> Iterator[Fleet]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_chain_that_has_waited_long_enough_fails_and_names_the_cure(fleet: Fleet) -> None:
+def test_chain_that_waits_too_long_for_a_clean_fails_with_the_clearing_command(
+    fleet: Fleet,
+) -> None:
     schedule(fleet, "ended")
-    waits_for_boot(fleet, "ended")
+    wait_for_reboot_state(fleet, "ended")
     path = resume_file(fleet, "one")
     text = path.read_text()
     folder = path.parent
@@ -48,4 +55,4 @@ def test_chain_that_has_waited_long_enough_fails_and_names_the_cure(fleet: Fleet
     finally:
         subprocess.run(["umount", folder], check=True)
     fleet.catena("run", "one", "mgractionchains.clean")
-    fine(fleet, "after")
+    run_plain_chain(fleet, "after")

@@ -39,7 +39,7 @@ def shown(fleet: Fleet, jid: str, minion: str) -> Any:
     return client.request(job_requests.SHOW, JobShow(jid))["minions"][minion]
 
 
-def reaches(fleet: Fleet, jid: str, minion: str, state: str) -> Any:
+def wait_for_state(fleet: Fleet, jid: str, minion: str, state: str) -> Any:
     """Wait until the delivery of *jid* to *minion* is in *state*; return it."""
     return wait_for(
         f"{minion} to be {state}",
@@ -105,14 +105,14 @@ def test_absent_minion_receives_its_job_when_it_connects(fleet: Fleet, two_away:
     jid = detached(fleet, "two", "cmd.run", f"echo x >> {mark}")
     assert shown(fleet, jid, "two")["state"] == "queued"
     fleet.start_minions(["two"])
-    reaches(fleet, jid, "two", "done")
+    wait_for_state(fleet, jid, "two", "done")
     assert mark.read_text() == "x\n"
 
 
 def test_absent_minion_does_not_receive_an_expired_job(fleet: Fleet, two_away: Path) -> None:
     mark = fleet.folder / "late"
     jid = detached(fleet, "two", "cmd.run", f"touch {mark}", "--expire", "1")
-    reaches(fleet, jid, "two", "expired")
+    wait_for_state(fleet, jid, "two", "expired")
     fleet.start_minions(["two"])
     fleet.wait_up()
     assert fleet.catena("run", "two", "test.ping").returncode == 0
@@ -132,7 +132,7 @@ def test_return_produced_without_a_master_is_stored_once(fleet: Fleet) -> None:
     kill_daemon(fleet, "one")
     fleet.tell_host("one", "agent")
     fleet.start_master()
-    assert reaches(fleet, jid, "one", "done")["ret"]["value"] == "came"
+    assert wait_for_state(fleet, jid, "one", "done")["ret"]["value"] == "came"
     fleet.wait_up()
     assert count.read_text() == "x\n"
     assert return_events(fleet, jid) == [f"salt/job/{jid}/ret/one"]
@@ -149,7 +149,7 @@ def test_job_survives_the_death_of_its_daemon(fleet: Fleet) -> None:
     log = fleet.home("one") / "minion.log"
     wait_for("its next daemon", lambda: f"job {jid} still runs" in log.read_text())
     gate.touch()
-    assert reaches(fleet, jid, "one", "done")["ret"]["value"] == "came"
+    assert wait_for_state(fleet, jid, "one", "done")["ret"]["value"] == "came"
     assert count.read_text() == "x\n"
 
 
@@ -159,9 +159,9 @@ def test_state_runs_of_one_minion_are_queued_visibly(fleet: Fleet) -> None:
     words = ("one", "state.single", "cmd.run", wait)
     first = detached(fleet, *words)
     others = [detached(fleet, *words) for _ in range(2)]
-    reaches(fleet, first, "one", "running")
+    wait_for_state(fleet, first, "one", "running")
     for position, jid in enumerate(others, 1):
-        assert reaches(fleet, jid, "one", "received")["detail"].startswith(
+        assert wait_for_state(fleet, jid, "one", "received")["detail"].startswith(
             f"waits behind {position}: job {first}"
         )
     # It would wait for the gate behind them.
@@ -171,10 +171,12 @@ def test_state_runs_of_one_minion_are_queued_visibly(fleet: Fleet) -> None:
         ("running", 0), ("queued", 1), ("queued", 2),
     ]  # fmt: skip
     fleet.catena("job", "cancel", others[0])
-    reaches(fleet, others[0], "one", "cancelled")
-    assert reaches(fleet, others[1], "one", "received")["detail"].startswith("waits behind 1")
+    wait_for_state(fleet, others[0], "one", "cancelled")
+    assert wait_for_state(fleet, others[1], "one", "received")["detail"].startswith(
+        "waits behind 1"
+    )
     gate.touch()
-    reaches(fleet, others[1], "one", "done")
+    wait_for_state(fleet, others[1], "one", "done")
 
 
 def test_ctrl_c_detaches_and_prints_how_to_follow_the_job(fleet: Fleet) -> None:
@@ -201,7 +203,7 @@ def test_timeout_ends_the_wait_and_not_the_job(fleet: Fleet) -> None:
     assert done.returncode == 75
     jid = done.stderr.split()[-1]
     gate.touch()
-    assert reaches(fleet, jid, "one", "done")["ret"]["value"] == "came"
+    assert wait_for_state(fleet, jid, "one", "done")["ret"]["value"] == "came"
 
 
 def test_deadline_ends_the_whole_process_tree(fleet: Fleet) -> None:

@@ -35,7 +35,7 @@ class NewHost:
         path = self.fleet.home(self.name) / "minion.log"
         return path.read_text() if path.exists() else ""
 
-    def says(self, text: str) -> str:
+    def wait_for_log_line(self, text: str) -> str:
         """Wait until the minion's log holds *text*; return its whole line."""
         wait_for(f"{text!r} in {self.name}'s log", lambda: text in self.log())
         return next(line for line in reversed(self.log().splitlines()) if text in line)
@@ -76,7 +76,7 @@ def member(master: Fleet, new_host: Host) -> Host:
     def make(name: str, **settings: Any) -> NewHost:
         token = master.catena("key", "token", "--id", name).stdout.strip()
         made: NewHost = new_host(name, enrol_token=token, **settings).start()
-        made.says("connected to the master")
+        made.wait_for_log_line("connected to the master")
         return made
 
     return make
@@ -93,7 +93,7 @@ def answers(fleet: Fleet, name: str) -> bool:
 
 
 def test_pending_key_shows_fingerprint_address_and_age(master: Fleet, new_host: Host) -> None:
-    new_host("one").start().says("pending")
+    new_host("one").start().wait_for_log_line("pending")
     finger = master.catena("key", "finger", "one").stdout.split()[-1]
     (line,) = master.catena("key", "list", "on*").stdout.splitlines()[1:]
     state, name, shown, address, age, _ = line.split()
@@ -125,7 +125,7 @@ def test_keys_are_accepted_by_id_by_glob_and_all(master: Fleet, new_host: Host) 
 def test_unknown_key_is_an_error(
     master: Fleet, new_host: Host, words: list[str], text: str
 ) -> None:
-    new_host("one").start().says("pending")
+    new_host("one").start().wait_for_log_line("pending")
     done = master.catena("key", *words, check=False)
     assert done.returncode == 2
     assert text in done.stderr
@@ -134,29 +134,33 @@ def test_unknown_key_is_an_error(
 
 def test_first_use_of_a_masters_key_is_logged(master: Fleet, new_host: Host) -> None:
     finger = master.catena("key", "finger").stdout.split()[1]
-    assert finger in new_host("one").start().says("trusted on first use")
+    assert finger in new_host("one").start().wait_for_log_line("trusted on first use")
 
 
 def test_master_with_the_named_fingerprint_is_trusted(master: Fleet, new_host: Host) -> None:
     finger = master.catena("key", "finger").stdout.split()[1]
     written = ":".join(finger[i : i + 2] for i in range(0, 64, 2)).upper()
     host = new_host("one", master_finger=written).start()
-    assert "master" in host.says("trusted by its fingerprint")
+    assert "master" in host.wait_for_log_line("trusted by its fingerprint")
 
 
 def test_master_with_another_fingerprint_receives_nothing(master: Fleet, new_host: Host) -> None:
-    line = new_host("one", master_finger="ab" * 32).start().says("the master is not trusted")
+    line = (
+        new_host("one", master_finger="ab" * 32)
+        .start()
+        .wait_for_log_line("the master is not trusted")
+    )
     assert "master_finger is " + "ab" * 32 in line
     assert "one" not in keys(master)
 
 
 def test_token_accepts_one_minion_once(master: Fleet, new_host: Host) -> None:
     token = master.catena("key", "token", "--id", "one").stdout.strip()
-    new_host("one", enrol_token=token).start().says("connected to the master")
-    line = new_host("two", enrol_token=token).start().says("our key is pending")
+    new_host("one", enrol_token=token).start().wait_for_log_line("connected to the master")
+    line = new_host("two", enrol_token=token).start().wait_for_log_line("our key is pending")
     assert "its token is unknown, used or expired" in line
     open_token = master.catena("key", "token").stdout.strip()
-    new_host("three", enrol_token=open_token).start().says("connected to the master")
+    new_host("three", enrol_token=open_token).start().wait_for_log_line("connected to the master")
 
 
 @pytest.mark.parametrize("action", ["delete", "reject"])
@@ -165,27 +169,27 @@ def test_minion_without_an_accepted_key_is_disconnected_at_once(
 ) -> None:
     one = member("one")
     master.catena("key", action, "one")
-    one.says("refuses this minion (revoked)")
+    one.wait_for_log_line("refuses this minion (revoked)")
     assert not answers(master, "one")
     # A rejected key stays out until somebody decides otherwise; a deleted one may ask anew.
-    one.says("rejected" if action == "reject" else "pending")
+    one.wait_for_log_line("rejected" if action == "reject" else "pending")
 
 
 def test_rejected_key_can_be_accepted_by_its_id(master: Fleet, new_host: Host) -> None:
     one = new_host("one").start()
-    one.says("pending")
+    one.wait_for_log_line("pending")
     master.catena("key", "reject", "one")
-    one.says("rejected")
+    one.wait_for_log_line("rejected")
     assert master.catena("key", "accept", "*", check=False).returncode == 2
     master.catena("key", "accept", "one")
-    one.says("connected to the master")
+    one.wait_for_log_line("connected to the master")
 
 
 def test_key_is_rotated_inside_its_channel(master: Fleet, member: Host) -> None:
     one = member("one")
     before = keys(master)["one"]["fingerprint"]
     master.catena("key", "rotate", "one")
-    after = one.says("key was replaced").split()[-1]
+    after = one.wait_for_log_line("key was replaced").split()[-1]
     wait_for("the new key", lambda: keys(master)["one"]["fingerprint"] == after)
     assert after != before
     assert answers(master, "one")
@@ -212,7 +216,7 @@ def test_copied_minion_is_refused_and_reported(
     member("one")
     copy = new_host("copy", id="one", machine_id=master.machine_id("one"))
     _clone(master, "copy", "one")
-    line = copy.start().says("refuses this minion (duplicate_key)")
+    line = copy.start().wait_for_log_line("refuses this minion (duplicate_key)")
     assert "one is connected from 127.0.0.1 with the same key" in line
     assert answers(master, "one")
     for shown in (master.catena("key", "list"), master.catena("minion", "list")):
@@ -224,10 +228,10 @@ def test_second_host_with_one_machine_id_is_refused_and_reported(
 ) -> None:
     member("one")
     twin = new_host("twin", machine_id=master.machine_id("one")).start()
-    twin.says("pending")
+    twin.wait_for_log_line("pending")
     assert "same machine id as one" in master.catena("key", "list", "twin").stdout
     master.catena("key", "accept", "twin")
-    twin.says("refuses this minion (duplicate_machine)")
+    twin.wait_for_log_line("refuses this minion (duplicate_machine)")
     assert "is that of one" in keys(master)["twin"]["conflict"]
     row = _row(master, "minion")["twin"]
     assert not row["up"]
@@ -237,7 +241,7 @@ def test_second_host_with_one_machine_id_is_refused_and_reported(
 
 def test_another_key_for_a_known_id_is_denied(master: Fleet, member: Host, new_host: Host) -> None:
     member("one")
-    new_host("other", id="one").start().says("our key is denied: one has another key")
+    new_host("other", id="one").start().wait_for_log_line("our key is denied: one has another key")
     assert answers(master, "one")
     assert "denied" in master.catena("key", "list").stdout
 
@@ -265,7 +269,7 @@ def test_config_check_reports_an_invalid_fingerprint(tmp_path: Path) -> None:
 
 
 def test_first_job_after_accept_reaches_a_waiting_minion(master: Fleet, new_host: Host) -> None:
-    new_host("fresh").start().says("key accept fresh")
+    new_host("fresh").start().wait_for_log_line("key accept fresh")
     assert master.catena("key", "accept", "fresh").stdout == "fresh\n"
     assert "True" in master.catena("run", "fresh", "test.ping").stdout
 

@@ -40,7 +40,7 @@ def fleet() -> Iterator[Fleet]:
     yield from running(made)
 
 
-def boots(fleet: Fleet) -> None:
+def power_cycle(fleet: Fleet) -> None:
     """Let the host lose its power and come back in another boot."""
     cut_power(fleet, "one")
     fleet.wait_up()
@@ -60,7 +60,7 @@ def jobs(fleet: Fleet, fun: str) -> int:
     return sum(1 for job in listed if job["fun"] == fun)
 
 
-def waits_for_boot(fleet: Fleet, label: str) -> None:
+def wait_for_reboot_state(fleet: Fleet, label: str) -> None:
     wait_for(f"{label} at its reboot", lambda: "waits for the boot" in str(view(fleet, label)))
 
 
@@ -77,15 +77,15 @@ def test_chain_continues_when_another_one_that_waits_for_the_boot_is_cancelled(
     first, second = f"first{kills}", f"second{kills}"
     cleans = jobs(fleet, "mgractionchains.clean")
     schedule(fleet, first)
-    waits_for_boot(fleet, first)
+    wait_for_reboot_state(fleet, first)
     schedule(fleet, second)
     wait_for("the queue", lambda: f"waits behind chain {first!r}" in str(view(fleet, second)))
     fleet.catena("chain", "cancel", first)
     for _ in range(kills):
         kill_agent(fleet)
         wait_for_moment(0.3)
-    waits_for_boot(fleet, second)
-    boots(fleet)
+    wait_for_reboot_state(fleet, second)
+    power_cycle(fleet)
     for _ in range(kills):
         kill_agent(fleet)
         wait_for_moment(0.3)
@@ -105,9 +105,9 @@ def test_cancel_of_a_queued_chain_does_not_stop_the_one_that_resumes(fleet: Flee
     for action in (["--reboot"], ["--cmd", held]):
         fleet.catena("chain", "add", "resumed", "-L", "-t", "one", *action)
     fleet.catena("chain", "schedule", "resumed")
-    waits_for_boot(fleet, "resumed")
+    wait_for_reboot_state(fleet, "resumed")
     schedule(fleet, "queued")
-    boots(fleet)
+    power_cycle(fleet)
     wait_for("the resume", lambda: "until test" in running_commands(fleet))
     # The one that is queued is ended; its clean must not stop the resume that runs.
     fleet.catena("chain", "cancel", "queued")
@@ -130,7 +130,7 @@ def running_commands(fleet: Fleet) -> str:
 def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None:
     with_reboot(fleet, "again", "one")
     fleet.catena("chain", "schedule", "again")
-    waits_for_boot(fleet, "again")
+    wait_for_reboot_state(fleet, "again")
     # The agent dies for good; meanwhile somebody gives the first run up, and another one runs.
     pid = agent_of(fleet, "one")
     os.kill(pid, signal.SIGKILL)
@@ -138,13 +138,13 @@ def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None
     assert "did not come back with a new boot" in str(shown)
     fleet.catena("chain", "retry", "again")
     schedule(fleet, "beside")
-    boots(fleet)
-    waits_for_boot(fleet, "again")
+    power_cycle(fleet)
+    wait_for_reboot_state(fleet, "again")
     assert "run 2" in fleet.catena("chain", "show", "again").stdout
-    boots(fleet)
+    power_cycle(fleet)
     assert ended(fleet, "again")["state"] == "done"
-    waits_for_boot(fleet, "beside")
-    boots(fleet)
+    wait_for_reboot_state(fleet, "beside")
+    power_cycle(fleet)
     assert ended(fleet, "beside")["state"] == "done"
     assert witness(fleet, "again") == {"one:first": 1, "one:second": 1}
     assert witness(fleet, "beside") == {"one:first": 1, "one:second": 1}
@@ -153,21 +153,21 @@ def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None
 @pytest.mark.timeout(180)
 def test_cancel_removes_a_folder_in_the_place_of_the_resume_file(fleet: Fleet) -> None:
     schedule(fleet, "folder")
-    waits_for_boot(fleet, "folder")
+    wait_for_reboot_state(fleet, "folder")
     path = resume_file(fleet, "one")
     path.unlink()
     (path / "below").mkdir(parents=True)
     fleet.catena("chain", "cancel", "folder")
     wait_for("the removal of the folder", lambda: not path.exists())
     assert view(fleet, "folder")["state"] == "cancelled"
-    fine(fleet, "after-folder")
+    run_plain_chain(fleet, "after-folder")
     assert not os.path.lexists(path)
 
 
 @pytest.mark.timeout(180)
 def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) -> None:
     schedule(fleet, "mounted")
-    waits_for_boot(fleet, "mounted")
+    wait_for_reboot_state(fleet, "mounted")
     path = resume_file(fleet, "one")
     path.unlink()
     path.mkdir()
@@ -195,13 +195,13 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
     finally:
         if mounted:
             subprocess.run(["umount", str(path)], check=True)
-    fine(fleet, "after-mounted")
+    run_plain_chain(fleet, "after-mounted")
 
 
 @pytest.mark.timeout(180)
 def test_next_chain_waits_for_a_clean_that_fails_and_goes_on_by_itself(fleet: Fleet) -> None:
     schedule(fleet, "ended")
-    waits_for_boot(fleet, "ended")
+    wait_for_reboot_state(fleet, "ended")
     path = resume_file(fleet, "one")
     path.unlink()
     path.mkdir()
@@ -244,7 +244,7 @@ def note_of(fleet: Fleet, label: str) -> str:
     return str(minion["note"])
 
 
-def fine(fleet: Fleet, label: str) -> None:
+def run_plain_chain(fleet: Fleet, label: str) -> None:
     """See that a plain chain goes through on the host."""
     fleet.catena("chain", "create", label)
     fleet.catena("chain", "add", label, "-t", "one", "--cmd", note(fleet, label, "ran"))
@@ -257,16 +257,16 @@ def fine(fleet: Fleet, label: str) -> None:
 @pytest.mark.timeout(180)
 def test_chain_lost_by_its_host_is_reported_with_that_reason(fleet: Fleet, tmp_path: Path) -> None:
     schedule(fleet, "lost")
-    waits_for_boot(fleet, "lost")
+    wait_for_reboot_state(fleet, "lost")
     number = view(fleet, "lost")["id"]
     resume_file(fleet, "one").unlink()
     chains = next(fleet.home("one").rglob(f"chains/{number}"))
     chains.rename(tmp_path / "lost")
-    boots(fleet)
+    power_cycle(fleet)
     wait_for("the word", lambda: "no chain waits on this minion" in str(view(fleet, "lost")))
     told = fleet.catena("doctor", "master", check=False).stdout
     assert "is given up soon: one: no chain waits on this minion" in told
     # Two minutes, looked at once a minute; a plain chain is not held up by it.
-    fine(fleet, "meanwhile")
+    run_plain_chain(fleet, "meanwhile")
     fleet.catena("chain", "cancel", "lost")
     assert view(fleet, "lost")["state"] == "cancelled"

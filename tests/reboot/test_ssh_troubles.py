@@ -88,7 +88,7 @@ def test_run_survives_a_lost_link_and_reports_what_is_known_of_a_stopped_host(
         boots = hosts.machines["new"].boots
         hosts.wait_for("the reboot", lambda: hosts.machines["new"].boots > boots, BOOT_SECONDS)
         (hosts.folder / "witness/go").touch()
-        hosts.wait_for("the end", lambda: ("old", "three") in ends(hosts), SECONDS)
+        hosts.wait_for("the end", lambda: ("old", "three") in noted_words(hosts), SECONDS)
         hosts.mend("old")
         hosts.machines["mid"].power_on()
         said, complaints = running.communicate(timeout=240)
@@ -98,7 +98,7 @@ def test_run_survives_a_lost_link_and_reports_what_is_known_of_a_stopped_host(
     for name in ("mid", "new"):
         assert results(rows[name]) == [True, False]
         assert "Interrupted" in json.dumps(rows[name])
-    assert Counter(ends(hosts)) == Counter(
+    assert Counter(noted_words(hosts)) == Counter(
         [(name, word) for name in HOSTS for word in ("one", "two")] + [("old", "three")]
     )
     for name in HOSTS:
@@ -107,7 +107,7 @@ def test_run_survives_a_lost_link_and_reports_what_is_known_of_a_stopped_host(
         assert [*room.glob("runs/*"), *room.glob("incoming/*")] == []
 
 
-def ends(hosts: SshSite) -> list[tuple[str, ...]]:
+def noted_words(hosts: SshSite) -> list[tuple[str, ...]]:
     return [line[:2] for line in hosts.seen()]
 
 

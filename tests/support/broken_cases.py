@@ -161,7 +161,7 @@ def faults(case: BrokenCase, told: Told) -> Iterator[str]:
         text = str(row.get("comment", ""))
         if row.get("result") is not False:
             yield f"row {wanted['row']}: {row}"
-    yield from _said(wanted, text)
+    yield from _phrase_faults(wanted, text)
     for name, phrases in wanted.get("warns", {}).items():
         warned = "\n".join(told.rows().get(name, {}).get("warnings", []))
         yield from (f"does not warn: {each}" for each in phrases if each not in warned)
@@ -170,7 +170,7 @@ def faults(case: BrokenCase, told: Told) -> Iterator[str]:
             yield f"{name} did not run well: {told.rows().get(name)}"
 
 
-def _said(wanted: Mapping[str, Any], text: str) -> Iterator[str]:
+def _phrase_faults(wanted: Mapping[str, Any], text: str) -> Iterator[str]:
     phrases = list(wanted.get("says", []))
     phrases += [f"reached from {step}" for step in wanted.get("through", [])]
     if "near" in wanted:

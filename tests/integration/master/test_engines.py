@@ -64,7 +64,7 @@ async def order(master: Bench, minion: str, key: str = "") -> int:
     return int(encode(await answer)["run"])
 
 
-async def boots(master: Bench, script: Script, boot: str) -> None:
+async def reconnect_in_boot(master: Bench, script: Script, boot: str) -> None:
     """Connect a minion whose agent came up in another boot; wait until its start was taken."""
     script.boot = boot
     script.session = f"session-{boot}"
@@ -97,8 +97,8 @@ async def test_greeting_runs_once_when_its_minion_starts(master: Bench) -> None:
     run = await order(master, "web1")
     other = await order(master, "web2")
     assert await state(master, run) == ("waiting", "NEW")
-    await boots(master, web1, "boot2")
-    await boots(master, web1, "boot3")
+    await reconnect_in_boot(master, web1, "boot2")
+    await reconnect_in_boot(master, web1, "boot3")
     assert await state(master, run) == ("said", "DONE")
     assert await state(master, other) == ("waiting", "NEW")
     (said,) = await master.events("greeting/*")
@@ -108,7 +108,7 @@ async def test_greeting_runs_once_when_its_minion_starts(master: Bench) -> None:
 async def test_transitions_of_a_greeting_are_in_the_history_of_its_run(master: Bench) -> None:
     (web1,) = await master.connect("web1")
     run = await order(master, "web1")
-    await boots(master, web1, "boot2")
+    await reconnect_in_boot(master, web1, "boot2")
     query = sa.select(HISTORY.c.subject, HISTORY.c.event, HISTORY.c.actor, HISTORY.c.who)
     query = query.where(HISTORY.c.run == run).order_by(HISTORY.c.id)
     found = await master.store.read(lambda conn: [tuple(row) for row in conn.execute(query)])
@@ -162,7 +162,7 @@ async def test_doctor_without_the_engine_reports_nothing_of_it(master: Bench) ->
 async def test_prune_removes_old_greetings_and_keeps_waiting_ones(master: Bench) -> None:
     (web1,) = await master.connect("web1")
     said, waiting = await order(master, "web1"), await order(master, "web2")
-    await boots(master, web1, "boot2")
+    await reconnect_in_boot(master, web1, "boot2")
     master.hand.advance(master.settings.keep_jobs_hours * 3600 + 1)
     await master._prune()
     found = await master.store.read(lambda conn: [rows.run(conn, one) for one in (said, waiting)])
@@ -190,11 +190,11 @@ async def asked(master: Bench, seconds: float = 600.0) -> int:
 async def test_approved_greeting_is_said(master: Bench) -> None:
     (web1,) = await master.connect("web1")
     run = await asked(master)
-    await boots(master, web1, "boot2")
+    await reconnect_in_boot(master, web1, "boot2")
     assert await state(master, run) == ("asked", "PENDING_APPROVE")
     await greetings(master).service.approve(run, "good morning", "bob")
     assert await state(master, run) == ("waiting", "NEW")
-    await boots(master, web1, "boot3")
+    await reconnect_in_boot(master, web1, "boot3")
     assert await state(master, run) == ("said", "DONE")
 
 

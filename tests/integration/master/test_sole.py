@@ -16,6 +16,7 @@ from catena.master.store.sole import NotAloneError
 from catena.master.store.tables import FACTS
 from tests.integration.master.bench import a_master
 from tests.support.postgres_server import PostgresServer
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -31,8 +32,7 @@ def cut_lock(url: str) -> None:
         found = sole.holder(raw)
         assert found is not None
         conn.exec_driver_sql(f"SELECT pg_terminate_backend({found.backend})")
-        while sole.holder(raw) is not None:
-            pass
+        wait_until(lambda: sole.holder(raw) is None, "the end of the connection")
     engine.dispose()
 
 

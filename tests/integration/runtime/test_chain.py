@@ -22,7 +22,7 @@ IDEMPOTENT, ONCE = ActionKind.idempotent, ActionKind.once
 REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
 
 
-def told(host: Any, event: str) -> list[tuple[int, str]]:
+def reported_actions(host: Any, event: str) -> list[tuple[int, str]]:
     return [
         (data["action_id"], str(data.get("outcome", "")))
         for kind, data in host.steps
@@ -51,8 +51,8 @@ def test_chain_of_one_chunk_runs_its_actions_in_order(host: Any) -> None:
 def test_begin_and_end_of_each_action_are_reported(host: Any) -> None:
     reference(host)
     host.start()
-    assert told(host, "begin") == [(1, ""), (2, "")]
-    assert told(host, "end") == [(1, "done"), (2, "armed")]
+    assert reported_actions(host, "begin") == [(1, ""), (2, "")]
+    assert reported_actions(host, "end") == [(1, "done"), (2, "armed")]
 
 
 def test_reboot_follows_the_chunk_and_the_next_chunk_waits_for_it(
@@ -84,7 +84,7 @@ def test_next_chunk_runs_after_a_boot_and_the_resume_file_is_removed(host: Any) 
         "mgrcompat_|-mgr_actionchain_131_action_3_chunk_2_|-witness.mark_|-module_run"
     ]
     assert host.witnessed() == ["1 boot-1", "3 boot-2"]
-    assert (2, "done") in told(host, "end")
+    assert (2, "done") in reported_actions(host, "end")
     assert host.chain_state() == "done"
     assert list((host.folder / "conf/minion.d").iterdir()) == []
 

@@ -19,7 +19,7 @@ REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
 CHAIN = conftest.CHAIN
 
 
-def waits(host: Any, epoch: int = 1) -> None:
+def bring_to_reboot(host: Any, epoch: int = 1) -> None:
     """Bring a chain to the reboot in its middle."""
     a = host.action
     host.render([a(1), a(2, REBOOT)], [a(3)], epoch=epoch)
@@ -31,7 +31,7 @@ def resume_file(host: Any) -> Path:
 
 
 def test_resume_of_a_named_run_reports_that_run(host: Any) -> None:
-    waits(host)
+    bring_to_reboot(host)
     outcome = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1)
     assert outcome.ret.success
     assert outcome.ret.epochs == {str(CHAIN): 1}
@@ -40,7 +40,7 @@ def test_resume_of_a_named_run_reports_that_run(host: Any) -> None:
 
 @pytest.mark.parametrize(("chain", "epoch"), [(CHAIN + 1, 1), (CHAIN, 2)])
 def test_resume_of_another_run_keeps_the_waiting_one(host: Any, chain: int, epoch: int) -> None:
-    waits(host)
+    bring_to_reboot(host)
     said = host.call("mgractionchains.resume", actionchain_id=chain, epoch=epoch).ret.value
     assert (said["state"], said["actionchain_id"], said["epoch"]) == ("unknown", chain, epoch)
     assert "not known on this minion" in said["not_resumed"]
@@ -50,7 +50,7 @@ def test_resume_of_another_run_keeps_the_waiting_one(host: Any, chain: int, epoc
 
 
 def test_resume_of_an_ended_run_reports_its_result(host: Any) -> None:
-    waits(host)
+    bring_to_reboot(host)
     host.call("mgractionchains.clean")
     said = host.call("mgractionchains.resume", actionchain_id=CHAIN, epoch=1).ret
     assert said.value["state"] == "cancelled"
@@ -77,7 +77,7 @@ def test_run_that_is_not_a_number_is_refused(host: Any, epoch: Any) -> None:
 
 
 def test_clean_of_an_older_run_keeps_the_newer_one(host: Any) -> None:
-    waits(host, epoch=2)
+    bring_to_reboot(host, epoch=2)
     said = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=1).ret.value
     assert (said["removed"], said["runs"]) == (False, [])
     assert host.resume().ret.success
@@ -85,7 +85,7 @@ def test_clean_of_an_older_run_keeps_the_newer_one(host: Any) -> None:
 
 
 def test_clean_ends_and_reports_the_run_that_it_names(host: Any) -> None:
-    waits(host, epoch=2)
+    bring_to_reboot(host, epoch=2)
     said = host.call("mgractionchains.clean", actionchain_id=CHAIN, epoch=2).ret.value
     assert said["runs"] == [{"actionchain_id": CHAIN, "epoch": 2}]
     assert not resume_file(host).exists()
@@ -93,7 +93,7 @@ def test_clean_ends_and_reports_the_run_that_it_names(host: Any) -> None:
 
 
 def test_clean_of_an_older_run_keeps_a_newer_one_with_a_damaged_journal(host: Any) -> None:
-    waits(host, epoch=2)
+    bring_to_reboot(host, epoch=2)
     journal = host.folder / "cache" / "chains" / str(CHAIN) / "journal"
     journal.write_bytes(b"x" * 20 + b"\n" + journal.read_bytes())
     resume_file(host).unlink()
@@ -105,7 +105,7 @@ def test_clean_of_an_older_run_keeps_a_newer_one_with_a_damaged_journal(host: An
 
 @pytest.mark.parametrize("suffix", ["", ".running"])
 def test_resume_file_of_an_older_run_does_not_resume_a_newer_one(host: Any, suffix: str) -> None:
-    waits(host)
+    bring_to_reboot(host)
     if suffix:
         resume_file(host).rename(f"{resume_file(host)}{suffix}")
     a = host.action
@@ -120,7 +120,7 @@ def test_resume_file_of_an_older_run_does_not_resume_a_newer_one(host: Any, suff
 
 
 def test_crash_before_an_older_resume_file_is_removed_resumes_nothing_of_it(host: Any) -> None:
-    waits(host)
+    bring_to_reboot(host)
     older = resume_file(host).read_bytes()
     a = host.action
     host.render([a(1)], epoch=2)
@@ -133,7 +133,7 @@ def test_crash_before_an_older_resume_file_is_removed_resumes_nothing_of_it(host
 
 
 def test_resume_file_of_an_ended_chain_does_not_block_another(host: Any) -> None:
-    waits(host)
+    bring_to_reboot(host)
     left = resume_file(host).read_bytes()
     host.call("mgractionchains.clean")
     # Killed between the end of the chain, which is recorded, and the end of its file.
@@ -157,7 +157,7 @@ def host_clock() -> Any:
 def test_clean_removes_anything_in_the_place_of_the_resume_file(
     host: Any, what: str, run: dict[str, int], suffix: str, tmp_path: Path
 ) -> None:
-    waits(host)
+    bring_to_reboot(host)
     resume_file(host).unlink()
     place = Path(f"{resume_file(host)}{suffix}")
     target = tmp_path / "target"

@@ -12,7 +12,7 @@ from catena.core.job import ActionKind
 from catena.runtime import chain_run
 from tests.integration.runtime import conftest
 from tests.integration.runtime.test_chain_crash import STRIDE
-from tests.integration.runtime.test_two_runs import resume_file, waits
+from tests.integration.runtime.test_two_runs import bring_to_reboot, resume_file
 
 REBOOT, ONCE = ActionKind.reboot, ActionKind.once
 CHAIN = conftest.CHAIN
@@ -39,7 +39,7 @@ def stops(new_host: Callable[[str], Any], job: Callable[[Any], Any]) -> list[Any
 
 
 def prepared(host: Any) -> Any:
-    waits(host)
+    bring_to_reboot(host)
     a = host.action
     host.render([a(4, ONCE), a(5, REBOOT)], [a(6, ONCE)], epoch=2)
     return host

@@ -105,7 +105,7 @@ class Site:
 
     def admit(self, minion: Hostile) -> Any:
         """Accept a stranger's key; return what its Hello is answered."""
-        assert minion.knock().state == "pending"
+        assert minion.enrol().state == "pending"
         assert self.decide("accept", minion.name) == [minion.name]
         return minion.ask(minion.hello())
 
@@ -224,7 +224,7 @@ class Hostile:
             return True
         return False
 
-    def knock(self, **fields: str) -> EnrolReply:
+    def enrol(self, **fields: str) -> EnrolReply:
         asked = EnrolRequest(self.name, f"machine-{self.name}", "1")
         reply: EnrolReply = self.ask(replace(asked, **fields), "enrol")
         return reply

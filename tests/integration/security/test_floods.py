@@ -194,7 +194,7 @@ def test_pending_keys_are_limited_by_address(site: Site) -> None:
     for number in range(120):
         stranger = site.stranger(f"flood{number}")
         stranger.address = "127.0.0.66"
-        said.append(str(stranger.knock()))
+        said.append(str(stranger.enrol()))
         stranger.close()
     # Some a second are heard all the while: on a slow machine the last may be one of those.
     refused = sum("too many requests" in reason for reason in said)

@@ -57,9 +57,9 @@ def test_hostile_ids_are_refused_and_not_stored(site: Site) -> None:
     for number, name in enumerate(HOSTILE_IDS):
         stranger = site.stranger("x")
         stranger.address = f"127.0.2.{number // 20 + 1}"
-        answer: Any = stranger.knock(id=name)
+        answer: Any = stranger.enrol(id=name)
         assert isinstance(answer, Failure), name
-        assert isinstance(stranger.knock(id="x", machine_id=name or "/"), Failure)
+        assert isinstance(stranger.enrol(id="x", machine_id=name or "/"), Failure)
         stranger.close()
     assert site.keys() == before
 
@@ -67,7 +67,7 @@ def test_hostile_ids_are_refused_and_not_stored(site: Site) -> None:
 @pytest.mark.parametrize("socket", ["control", "bulk"])
 def test_messages_of_a_pending_key_are_ignored(site: Site, socket: str) -> None:
     stranger = site.stranger("waits")
-    stranger.knock()
+    stranger.enrol()
     stranger.say(EventFired("e", "app/stranger", {}), socket)
     assert stranger.hears_nothing(socket)
     assert site.all_events("app/stranger") == []
@@ -82,36 +82,36 @@ def test_enrol_socket_accepts_only_enrolment_messages(site: Site, evil: Hostile)
 
 def test_second_key_for_a_known_id_never_replaces_the_first(site: Site, victim: Hostile) -> None:
     clone = site.stranger("victim")
-    assert clone.knock().state == "denied"
+    assert clone.enrol().state == "denied"
     (first,) = [key for key in site.keys()["accepted"] if key["id"] == "victim"]
     assert first["fingerprint"] == victim.pair.fingerprint
     # What an operator types in a hurry must not let the second in.
     assert site.decide("accept", "vict*") == []
-    assert clone.knock().state == "denied"
+    assert clone.enrol().state == "denied"
     site.fleet.catena("key", "accept", "--all", check=False)
-    assert clone.knock().state == "denied"
+    assert clone.enrol().state == "denied"
 
 
 def test_token_works_once_for_its_id_and_key_only(site: Site) -> None:
     one, other, thief = (site.stranger(name) for name in ("tok1", "tok2", "tok1x"))
     secret = token(site, "tok1")
     # The proof that another key, id or master made is worth nothing here.
-    assert other.knock(token_proof=proof(site, other, secret)).state == "pending"
+    assert other.enrol(token_proof=proof(site, other, secret)).state == "pending"
     stolen = proof(site, one, secret)
-    assert thief.knock(token_proof=stolen).state == "pending"
+    assert thief.enrol(token_proof=stolen).state == "pending"
     foreign = token_proof(secret, one.pair.public, generate().public, "tok1")
-    assert one.knock(token_proof=foreign).state == "pending"
-    assert one.knock(token_proof=stolen).state == "accepted"
+    assert one.enrol(token_proof=foreign).state == "pending"
+    assert one.enrol(token_proof=stolen).state == "accepted"
     again = site.stranger("tok3")
-    assert again.knock(token_proof=proof(site, again, secret)).state == "pending"
+    assert again.enrol(token_proof=proof(site, again, secret)).state == "pending"
 
 
 def test_token_is_accepted_when_another_key_is_pending_for_its_id(site: Site) -> None:
     secret = token(site, "mine")
     squatter, owner = site.stranger("mine"), site.stranger("mine")
-    assert squatter.knock().state == "pending"
-    assert owner.knock(token_proof=proof(site, owner, secret)).state == "accepted"
-    assert squatter.knock().state == "denied"
+    assert squatter.enrol().state == "pending"
+    assert owner.enrol(token_proof=proof(site, owner, secret)).state == "accepted"
+    assert squatter.enrol().state == "denied"
 
 
 def test_deleted_minion_is_disconnected_at_once(site: Site) -> None:
@@ -147,7 +147,7 @@ def test_rejected_minion_is_disconnected_and_stays_refused(site: Site) -> None:
     site.decide("reject", "rejected")
     assert minion.receive(Refused).code == "revoked"
     assert minion.is_deaf()
-    assert minion.knock().state == "rejected"
+    assert minion.enrol().state == "rejected"
 
 
 def test_key_rotation_for_another_minion_is_refused(evil: Hostile, victim: Hostile) -> None:

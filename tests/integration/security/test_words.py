@@ -36,7 +36,7 @@ def clean(text: str) -> bool:
 def test_log_has_one_printable_line_for_each_refusal(site: Site) -> None:
     minion = site.minion("talker")
     stranger = site.stranger(TEXT)
-    assert isinstance(stranger.knock(), Failure)
+    assert isinstance(stranger.enrol(), Failure)
     second = site.stranger("talker", minion.pair)
     assert isinstance(second.ask(second.hello(id=TEXT)), Refused)
     second.close()
@@ -50,7 +50,7 @@ def test_log_has_one_printable_line_for_each_refusal(site: Site) -> None:
 
 def test_commands_escape_control_characters_of_a_minion(site: Site) -> None:
     minion = site.stranger("painter")
-    minion.knock(version=TEXT[:60])
+    minion.enrol(version=TEXT[:60])
     site.decide("accept", "painter")
     odd = {TEXT: TEXT, "os": TEXT, "list": [TEXT], "map": {TEXT: TEXT}}
     minion.ask(minion.hello(version=TEXT, boot_id=TEXT[:60], session="s" + TEXT[:40], grains=odd))
@@ -119,7 +119,7 @@ def test_yaml_tags_in_a_chain_file_are_refused(site: Site) -> None:
 
 def test_machine_id_of_another_key_is_refused(site: Site, victim: Hostile) -> None:
     thief = site.stranger("thief")
-    thief.knock()
+    thief.enrol()
     site.decide("accept", "thief")
     victim.drop("control")
     answer = thief.ask(thief.hello(machine_id="machine-victim"))

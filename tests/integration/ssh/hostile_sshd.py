@@ -104,7 +104,7 @@ class Script(paramiko.ServerInterface):  # type: ignore[misc]  # paramiko has no
         self.seen.append(("exec", command))
         self.on_exec()
         if self.takes_exec:
-            replied = _told_of_reply(channel.transport)
+            replied = _sent_reply_event(channel.transport)
             arguments = (Exec(channel, command), replied)
             threading.Thread(target=self._run, args=arguments, daemon=True).start()
         return self.takes_exec
@@ -118,16 +118,16 @@ class Script(paramiko.ServerInterface):  # type: ignore[misc]  # paramiko has no
             return
 
 
-def _told_of_reply(transport: Any) -> threading.Event:
+def _sent_reply_event(transport: Any) -> threading.Event:
     """Return an event that is set when the next message to the client has gone out."""
     replied, send = threading.Event(), transport._send_user_message
 
-    def told(message: Any) -> None:
+    def noted_send(message: Any) -> None:
         transport._send_user_message = send
         send(message)
         replied.set()
 
-    transport._send_user_message = told
+    transport._send_user_message = noted_send
     return replied
 
 

@@ -488,10 +488,10 @@ def test_functions_over_ssh_return_the_same_as_on_a_minion(site: Site) -> None:
 
 
 def streamed(site: Site, fun: str, *args: Any, output_bytes: int) -> list[dict[str, Any]]:
-    """Run a job that ends once its first output is told; return all parts of its output."""
+    """Run a job that ends once its first output is reported; return all parts of its output."""
     parts: list[dict[str, Any]] = []
 
-    def told(step: RunStep) -> None:
+    def on_step(step: RunStep) -> None:
         if step.kind == "output":
             parts.append(dict(step.data))
             (site.there / "gate").touch()
@@ -501,7 +501,7 @@ def streamed(site: Site, fun: str, *args: Any, output_bytes: int) -> list[dict[s
     visit = Visit(seat, connector(site.bench), lambda *_: None)
     try:
         visit.begin()
-        done = job.carry_out(seat, visit, spec, lambda *_: None, told, output_bytes)
+        done = job.carry_out(seat, visit, spec, lambda *_: None, on_step, output_bytes)
         assert done.ret.success, done.ret.value
         visit.forget()
     finally:

@@ -67,7 +67,7 @@ def run(context: Context, fun: str, name: Path, **kwargs: Any) -> StateResult:
     return result
 
 
-def kept(tmp_path: Path) -> int:
+def largest_cached_bytes(tmp_path: Path) -> int:
     """Return the bytes of the largest content in the cache."""
     found = (tmp_path / "cache/files/objects").rglob("*")
     return max((path.stat().st_size for path in found if path.is_file()), default=0)
@@ -85,7 +85,7 @@ def test_large_file_is_stored_only_at_its_path(
     made = run(far, "managed", target, **wanted)
     assert (made.result, made.changes) == (True, {"diff": "New file", "mode": "0640"})
     assert target.read_bytes() == LARGE and target.stat().st_mode & 0o777 == 0o640
-    assert kept(tmp_path) < len(LARGE)
+    assert largest_cached_bytes(tmp_path) < len(LARGE)
     asked = len(master.asked)
     again = run(far, "managed", target, **wanted)
     assert (again.result, again.changes) == (True, {})
@@ -186,7 +186,7 @@ def test_recurse_stores_large_files_only_at_their_target(
         for path in (roots / "tree").iterdir()
     )
     objects = [path for path in (tmp_path / "cache/files/files").rglob("*") if path.is_file()]
-    assert objects == [] and kept(tmp_path) < len(LARGE)
+    assert objects == [] and largest_cached_bytes(tmp_path) < len(LARGE)
     master.asked.clear()
     assert run(far, "recurse", target, source="salt://tree").changes == {}
     assert master.asked == []
@@ -203,7 +203,7 @@ def test_get_file_writes_a_large_file_to_its_destination(
     (roots / "large").write_bytes(LARGE)
     target = tmp_path / "got"
     assert cp.get_file(far, "salt://large", str(target)) == str(target)
-    assert target.read_bytes() == LARGE and kept(tmp_path) < len(LARGE)
+    assert target.read_bytes() == LARGE and largest_cached_bytes(tmp_path) < len(LARGE)
     asked = len(master.asked)
     assert cp.get_file(far, "salt://large", str(target)) == str(target)
     assert len(master.asked) == asked

@@ -8,7 +8,7 @@ from catena.cli.commands import run
 from catena.cli.function_command import check_function
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> str:
+def printed_errors(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
@@ -16,7 +16,7 @@ def test_mistyped_option_before_the_function_arguments_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["run", "*", "test.ping", "--ou", "json"]) == 2
-    assert "unknown option '--ou'; did you mean '--out'?" in said(capsys)
+    assert "unknown option '--ou'; did you mean '--out'?" in printed_errors(capsys)
 
 
 def test_unknown_combined_short_options_are_refused(
@@ -24,7 +24,7 @@ def test_unknown_combined_short_options_are_refused(
 ) -> None:
     # -t is an option of `run`; `ls -lt` means none.
     assert run(["run", "*", "cmd.run", "ls", "-lt"]) == 2
-    assert "unknown option '-lt'" in said(capsys)
+    assert "unknown option '-lt'" in printed_errors(capsys)
 
 
 def test_negative_numbers_and_words_after_two_dashes_reach_the_function(
@@ -44,14 +44,14 @@ def test_target_that_the_shell_expanded_is_refused(
     for name in ("notes.txt", "top.sls"):
         (tmp_path / name).touch()
     assert run(["run", "notes.txt", "top.sls", "test.ping"]) == 2
-    assert "the shell has expanded the target" in said(capsys)
+    assert "the shell has expanded the target" in printed_errors(capsys)
 
 
 def test_function_without_a_module_is_refused_before_it_is_sent(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["run", "*", "ping"]) == 2
-    assert "such as test.ping" in said(capsys)
+    assert "such as test.ping" in printed_errors(capsys)
 
 
 def test_unreadable_folder_is_reported_without_a_traceback(
@@ -62,7 +62,9 @@ def test_unreadable_folder_is_reported_without_a_traceback(
 
     monkeypatch.setattr("catena.cli.doc._listing", refuse)
     assert run(["doc"]) == 2
-    assert said(capsys) == ("catena: /var/log/catena: Permission denied; are you root here?\n")
+    assert printed_errors(capsys) == (
+        "catena: /var/log/catena: Permission denied; are you root here?\n"
+    )
 
 
 def test_doc_shows_a_state_when_no_function_has_the_name(
@@ -78,7 +80,7 @@ def test_doc_suggests_the_nearest_module(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["doc", "tst"]) == 2
-    assert "did you mean 'test'?" in said(capsys)
+    assert "did you mean 'test'?" in printed_errors(capsys)
 
 
 def test_target_is_sent_when_the_current_folder_is_unreadable(

@@ -78,11 +78,11 @@ def served(folder: Path, *answers: Answer) -> Iterator[tuple[Server, MasterClien
     server.end()
 
 
-def says(value: Any) -> Answer:
+def replies_with(value: Any) -> Answer:
     return lambda request: [ClientReply(value)]
 
 
-def fails(error: Any) -> Answer:
+def fails_with(error: Any) -> Answer:
     return lambda request: [failure_of(error)]
 
 
@@ -94,8 +94,8 @@ def hangs_up(request: ClientRequest) -> None:
 def test_client_asks_for_a_lost_answer_and_resends_the_request(
     tmp_path: Path, taken: bool
 ) -> None:
-    asked = says({"taken": taken})
-    with served(tmp_path, hangs_up, asked, says({"seq": 7})) as (server, client, told):
+    asked = replies_with({"taken": taken})
+    with served(tmp_path, hangs_up, asked, replies_with({"seq": 7})) as (server, client, told):
         assert client.request(events.SEND, EventSend("a/b")) == {"seq": 7}
     first, question, second = server.got
     assert first == second
@@ -105,7 +105,11 @@ def test_client_asks_for_a_lost_answer_and_resends_the_request(
 
 
 def test_each_changing_request_of_a_client_has_its_own_key(tmp_path: Path) -> None:
-    with served(tmp_path, says(1), says(2), says(3)) as (server, client, _):
+    with served(tmp_path, replies_with(1), replies_with(2), replies_with(3)) as (
+        server,
+        client,
+        _,
+    ):
         client.request(events.SEND, EventSend("a"))
         client.request(events.SEND, EventSend("a"))
         client.request(keys.LIST, KeyList())
@@ -114,7 +118,7 @@ def test_each_changing_request_of_a_client_has_its_own_key(tmp_path: Path) -> No
 
 def test_followed_job_is_resent_when_its_first_item_is_lost(tmp_path: Path) -> None:
     item = ClientItem({"type": "new", "jid": "1", "minions": []})
-    answers = (hangs_up, says({"taken": True}), lambda request: [item, ClientReply(None)])
+    answers = (hangs_up, replies_with({"taken": True}), lambda request: [item, ClientReply(None)])
     with served(tmp_path, *answers) as (server, client, _):
         assert list(client.stream(jobs.RUN, RunJob("*", "test.ping"))) == [item.value]
     assert server.got[0] == server.got[2]
@@ -138,7 +142,7 @@ async def test_async_client_resends_a_followed_job_when_its_first_item_is_lost(
     tmp_path: Path,
 ) -> None:
     end = [ClientItem(JOB_ITEM), ClientReply({"jid": "1", "states": {}})]
-    answers = (hangs_up, says({"taken": True}), lambda request: end)
+    answers = (hangs_up, replies_with({"taken": True}), lambda request: end)
     with served(tmp_path, *answers) as (server, _, told):
         client = AsyncMasterClient(tmp_path / "s", 5.0, key="k", tell=told.append)
         items = [item async for item in client.follow(jobs.RUN, RunJob("*", "test.ping"))]
@@ -163,7 +167,7 @@ async def test_async_stream_that_breaks_after_its_first_item_is_not_resent(
 async def test_async_client_sends_a_stream_to_an_older_master_without_a_key(
     tmp_path: Path,
 ) -> None:
-    refusal = fails(PeerError("ClientRequest: unknown field 'key'"))
+    refusal = fails_with(PeerError("ClientRequest: unknown field 'key'"))
     end = [ClientItem(JOB_ITEM), ClientReply({"jid": "1", "states": {}})]
     with served(tmp_path, refusal, lambda request: end) as (server, _, told):
         client = AsyncMasterClient(tmp_path / "s", 5.0, key="k", tell=told.append)
@@ -179,14 +183,14 @@ def test_request_that_changes_nothing_is_not_resent(tmp_path: Path) -> None:
 
 
 def test_older_master_gets_the_request_without_a_key(tmp_path: Path) -> None:
-    refusal = fails(PeerError("ClientRequest: unknown field 'key'"))
-    with served(tmp_path, refusal, says({"seq": 1})) as (server, client, _):
+    refusal = fails_with(PeerError("ClientRequest: unknown field 'key'"))
+    with served(tmp_path, refusal, replies_with({"seq": 1})) as (server, client, _):
         assert client.request(events.SEND, EventSend("a/b")) == {"seq": 1}
     assert [each.key for each in server.got] == ["k/event.send/0", ""]
 
 
 def test_outcome_stays_unknown_when_the_master_does_not_know_request_find(tmp_path: Path) -> None:
-    answers = (hangs_up, fails(NotFoundError("unknown request 'request.find'")))
+    answers = (hangs_up, fails_with(NotFoundError("unknown request 'request.find'")))
     with served(tmp_path, *answers) as (server, client, _):
         with pytest.raises(
             UnreachableError, match=r"not known whether event\.send was carried out"

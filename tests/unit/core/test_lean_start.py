@@ -21,7 +21,7 @@ from catena.runtime import damage
 UNUSED = "stringprep"
 
 
-def _said(text: str, *arguments: Path) -> list[str]:
+def _printed(text: str, *arguments: Path) -> list[str]:
     code = textwrap.dedent(text)
     words = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
@@ -29,7 +29,7 @@ def _said(text: str, *arguments: Path) -> list[str]:
 
 
 def test_logging_is_imported_by_the_first_warning_only() -> None:
-    said = _said("""
+    said = _printed("""
         import sys
         sys.modules.pop("logging", None)  # an editable installation may have it
         from catena.core.logs import logger
@@ -149,7 +149,7 @@ IDLE_AGENT = """
 
 
 def test_idle_agent_does_not_import_modules_for_jobs_damage_or_output(tmp_path: Path) -> None:
-    loaded = _said(IDLE_AGENT + "    print(*sys.modules)\n", tmp_path)
+    loaded = _printed(IDLE_AGENT + "    print(*sys.modules)\n", tmp_path)
     assert NOT_IDLE.intersection(loaded) == set()
 
 
@@ -158,7 +158,7 @@ def test_agent_imports_the_job_modules_with_its_first_order(tmp_path: Path) -> N
     agent.runner.order(JobSpec("20260101000000000001", "cmd.run", ("true",)))
     print(*sys.modules)
     """
-    loaded = _said(IDLE_AGENT + order, tmp_path)
+    loaded = _printed(IDLE_AGENT + order, tmp_path)
     assert "catena.minion.jobs.open_jobs" in loaded
 
 
@@ -167,7 +167,7 @@ def test_folder_of_damaged_files_has_the_same_name_in_both_modules() -> None:
 
 
 def test_zmq_imports_its_omitted_modules_when_they_are_used() -> None:
-    said = _said("""
+    said = _printed("""
         import sys
         from catena.transport.zeromq import zmq
         socket = zmq.Context().socket(zmq.PAIR)

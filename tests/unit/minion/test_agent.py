@@ -103,7 +103,7 @@ def test_new_version_is_confirmed_once_a_full_disk_has_space(
     assert len(confirmed) == 1
 
 
-def told(folder: Path, boundary_seconds: int | None) -> None:
+def store_chain(folder: Path, boundary_seconds: int | None) -> None:
     """Let chain 1 lie below *folder*."""
     manifest = ChainManifest(1, "mach1", 1, (), boundary_seconds=boundary_seconds)
     (folder / "chains" / "1").mkdir(parents=True)
@@ -117,7 +117,7 @@ def test_chain_waits_behind_one_without_its_reboot_until_the_master_gives_that_u
 ) -> None:
     clock = ManualClock(datetime(2026, 3, 1, tzinfo=UTC))
     made = agent(tmp_path, clock, open_chain=1)
-    told(made.start.cache_dir, boundary_seconds)
+    store_chain(made.start.cache_dir, boundary_seconds)
     resume_file = tmp_path / "minion.d" / "_mgractionchains.conf"
     resume_file.parent.mkdir()
     resume_file.touch()

@@ -20,7 +20,7 @@ def written(answers: ReplyQueue) -> list[Envelope]:
     return [wire.unpack(raw, socket="local", receiver="client") for raw in frames]
 
 
-def said(*messages: tuple[Any, bytes]) -> list[tuple[bytes, Any]]:
+def messages_sent_for(*messages: tuple[Any, bytes]) -> list[tuple[bytes, Any]]:
     answers = ReplyQueue()
     for message, reply_to in messages:
         answers.add(message, reply_to)
@@ -33,19 +33,19 @@ def said(*messages: tuple[Any, bytes]) -> list[tuple[bytes, Any]]:
 
 def test_items_of_one_request_are_sent_in_one_message() -> None:
     values: list[Any] = [{"type": "return", "value": [1, None, "a"]}, 2, "three"]
-    assert said(*((ClientItem(value), ONE) for value in values)) == [
+    assert messages_sent_for(*((ClientItem(value), ONE) for value in values)) == [
         (ONE, ClientItems(tuple(values)))
     ]
 
 
 def test_single_item_is_sent_unchanged() -> None:
-    assert said((ClientItem({"a": 1}), ONE)) == [(ONE, ClientItem({"a": 1}))]
+    assert messages_sent_for((ClientItem({"a": 1}), ONE)) == [(ONE, ClientItem({"a": 1}))]
 
 
 def test_replies_of_several_requests_are_sent_separately_in_order() -> None:
     messages: list[tuple[Any, bytes]] = [(ClientItem(value), ONE) for value in (1, 2)]
     messages += [(ClientItem(3), OTHER), (ClientReply("end"), ONE), (ClientItem(4), OTHER)]
-    assert said(*messages) == [
+    assert messages_sent_for(*messages) == [
         (ONE, ClientItems((1, 2))),
         (OTHER, ClientItem(3)),
         (ONE, ClientReply("end")),
@@ -55,13 +55,18 @@ def test_replies_of_several_requests_are_sent_separately_in_order() -> None:
 
 def test_large_item_is_sent_alone_and_joined_items_stay_below_the_limit() -> None:
     large = "x" * (TOGETHER_BYTES + 1)
-    assert said((ClientItem(1), ONE), (ClientItem(large), ONE), (ClientItem(2), ONE)) == [
+    assert messages_sent_for(
+        (ClientItem(1), ONE), (ClientItem(large), ONE), (ClientItem(2), ONE)
+    ) == [
         (ONE, ClientItem(1)),
         (ONE, ClientItem(large)),
         (ONE, ClientItem(2)),
     ]
     half = "x" * (TOGETHER_BYTES // 2)
-    assert said(*((ClientItem(half), ONE) for _ in range(3))) == [(ONE, ClientItem(half))] * 3
+    assert (
+        messages_sent_for(*((ClientItem(half), ONE) for _ in range(3)))
+        == [(ONE, ClientItem(half))] * 3
+    )
 
 
 def test_item_that_cannot_be_sent_does_not_affect_the_others() -> None:
@@ -80,4 +85,4 @@ def test_most_deeply_nested_value_allowed_in_a_return_is_sent() -> None:
     for _ in range(97):
         value = [value]
     item = {"type": "return", "ret": {"value": value}}
-    assert said(*[(ClientItem(item), ONE)] * 2) == [(ONE, ClientItems((item, item)))]
+    assert messages_sent_for(*[(ClientItem(item), ONE)] * 2) == [(ONE, ClientItems((item, item)))]

@@ -30,14 +30,14 @@ from tests.integration.master.chains.test_two_runs import (
     CMD,
     RESUME,
     START,
+    bring_to_reboot,
     cancel,
     cleans,
-    ends,
     ids,
     pass_time,
     resumes,
+    set_delivery_state,
     understands,
-    waits,
 )
 
 WAIT = 3600.0
@@ -45,7 +45,7 @@ WAIT = 3600.0
 
 async def refused(bench: Bench, label: str = "first") -> int:
     """Cancel a chain that waits for its boot; its minion refuses to forget it."""
-    chain = await waits(bench, label)
+    chain = await bring_to_reboot(bench, label)
     await cancel(bench, label)
     await answers(bench, success=False)
     return chain
@@ -98,11 +98,11 @@ async def test_waiting_start_has_the_clean_tried_at_once(bench: Bench) -> None:
 
 @pytest.mark.parametrize("state", [None, Delivery.expired, Delivery.lost, Delivery.rejected])
 async def test_unanswered_clean_delays_no_start(bench: Bench, state: Delivery | None) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     (jid,) = await bench.job_ids(CLEAN)
     if state is not None:
-        await ends(bench, jid, state)
+        await set_delivery_state(bench, jid, state)
         await bench.store.write(
             lambda conn: bench.chains.results.on_delivery(conn, "web1", jid, state, "too late")
         )
@@ -111,10 +111,10 @@ async def test_unanswered_clean_delays_no_start(bench: Bench, state: Delivery | 
 
 
 async def test_clean_that_meets_a_running_chain_delays_no_start(bench: Bench) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     (jid,) = await bench.job_ids(CLEAN)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, CLEAN, f"ERROR: {BUSY}", success=False))
     await bench.begin("second", CMD)
     assert await last(bench) == ("web1", "queued")
@@ -125,7 +125,7 @@ async def test_refusal_stays_known_when_a_later_clean_is_not_answered(bench: Ben
     await pass_time(bench, 0.0)
     await pass_time(bench, 5.0)
     jid = (await bench.job_ids(CLEAN))[-1]
-    await ends(bench, jid, Delivery.expired)
+    await set_delivery_state(bench, jid, Delivery.expired)
     await bench.store.write(
         lambda conn: bench.chains.results.on_delivery(
             conn, "web1", jid, Delivery.expired, "not handed over"
@@ -214,7 +214,7 @@ async def test_refusal_of_one_minion_holds_back_no_other(tmp_path: Path) -> None
 
 
 async def test_resume_of_a_begun_chain_does_not_wait(bench: Bench) -> None:
-    third = await waits(bench, "third")
+    third = await bring_to_reboot(bench, "third")
     await refused(bench)
     jid = await resumes(bench, third, Delivery.queued)
     assert jid in await bench.says_hello()
@@ -222,9 +222,9 @@ async def test_resume_of_a_begun_chain_does_not_wait(bench: Bench) -> None:
 
 
 async def test_retry_of_the_ended_chain_waits_too(bench: Bench) -> None:
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     jid = await resumes(bench, chain)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, WHY, success=False))
     await bench.chains.scheduler.tick()
     await answers(bench, success=False)
@@ -235,9 +235,9 @@ async def test_retry_of_the_ended_chain_waits_too(bench: Bench) -> None:
 
 
 async def test_agent_without_epochs_gets_the_retry_once_its_fence_is_dropped(bench: Bench) -> None:
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     jid = await resumes(bench, chain)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, WHY, success=False))
     await bench.chains.scheduler.tick()
     await answers(bench, success=False)
@@ -312,7 +312,7 @@ async def test_start_that_was_on_its_way_runs_although_it_is_held_back(bench: Be
     assert await bench.says_hello(jid) == []
     assert await last(bench) == ("web1", "received")
     (action,) = await ids(bench, "second")
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, START, {key(second, action, 1): row(True)}))
     assert (await bench.show("second"))["state"] == "done"
 

@@ -19,11 +19,11 @@ from tests.integration.master.chains.bench import Bench, ret
 from tests.integration.master.chains.test_course import RESUME, START
 from tests.integration.master.chains.test_two_runs import (
     CLEAN,
+    bring_to_reboot,
     cancel,
-    ends,
     owed,
     pass_time,
-    waits,
+    set_delivery_state,
 )
 
 WHY = "ERROR: can't remove /etc/catena/minion.d/_mgractionchains.conf: Is a directory"
@@ -32,7 +32,7 @@ WHY = "ERROR: can't remove /etc/catena/minion.d/_mgractionchains.conf: Is a dire
 async def answers(bench: Bench, success: bool, state: Delivery = Delivery.done) -> None:
     """Let the minion return its newest clean."""
     jid = (await bench.job_ids(CLEAN))[-1]
-    await ends(bench, jid, state)
+    await set_delivery_state(bench, jid, state)
     value: Any = {"success": True, "removed": True, "runs": []} if success else WHY
     await bench.returns(ret(jid, CLEAN, value, success=success))
 
@@ -42,7 +42,7 @@ async def count(bench: Bench) -> int:
 
 
 async def test_failed_clean_is_resent_with_growing_pauses(bench: Bench) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     answered = 0
     # 36 minutes, in which the scheduler is woken each second.
@@ -61,7 +61,7 @@ def _found(now: ClockReading, run: RunRef, conn: sa.Connection) -> None:
 async def test_run_that_reappears_after_each_clean_is_cleaned_with_growing_pauses(
     bench: Bench,
 ) -> None:
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     run, answered = RunRef(chain, 1), 0
     for _ in range(36 * 60):
@@ -101,7 +101,7 @@ async def test_run_that_progress_ended_is_fenced_when_its_job_fails(
 
 async def test_two_chains_of_one_minion_share_one_fence_job(bench: Bench) -> None:
     for label in ("first", "second"):
-        await waits(bench, label)
+        await bring_to_reboot(bench, label)
     for label in ("first", "second"):
         await cancel(bench, label)
     await pass_time(bench, 1.0)
@@ -115,7 +115,7 @@ async def test_two_chains_of_one_minion_share_one_fence_job(bench: Bench) -> Non
 
 
 async def test_manual_clean_and_agent_start_end_the_pause_between_cleans(bench: Bench) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     for _ in range(6):
         await answers(bench, success=False)
@@ -139,10 +139,10 @@ async def test_manual_clean_and_agent_start_end_the_pause_between_cleans(bench: 
 
 @pytest.mark.parametrize("state", [Delivery.expired, Delivery.lost, Delivery.rejected])
 async def test_clean_without_a_return_is_resent(bench: Bench, state: Delivery) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     (jid,) = await bench.job_ids(CLEAN)
-    await ends(bench, jid, state)
+    await set_delivery_state(bench, jid, state)
     await bench.store.write(
         lambda conn: bench.chains.results.on_delivery(conn, "web1", jid, state, "too late")
     )
@@ -152,7 +152,7 @@ async def test_clean_without_a_return_is_resent(bench: Bench, state: Delivery) -
 
 
 async def test_restarted_master_keeps_the_clean_job_and_its_failures(bench: Bench) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     await bench.restart()
     await pass_time(bench, 1.0)
@@ -170,7 +170,7 @@ async def test_restarted_master_keeps_the_clean_job_and_its_failures(bench: Benc
 
 
 async def test_chain_is_not_deleted_while_its_minion_cannot_forget_it(bench: Bench) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     await answers(bench, success=False)
     with pytest.raises(TryLaterError, match=r"web1 .*Is a directory"):

@@ -27,10 +27,10 @@ from tests.integration.master.chains.test_two_runs import (
     REBOOT,
     RESUME,
     START,
-    ends,
+    bring_to_reboot,
     ids,
     pass_time,
-    waits,
+    set_delivery_state,
 )
 
 DAY = 24 * HOUR
@@ -166,7 +166,7 @@ async def test_sent_order_that_did_not_arrive_is_held_back_with_the_next_hello(
 ) -> None:
     await bench.begin("night", CMD)
     (jid,) = await bench.job_ids(START)
-    await ends(bench, jid, Delivery.sent)
+    await set_delivery_state(bench, jid, Delivery.sent)
     await pause(bench, "night")
     assert await states(bench, START) == [("web1", "sent")]
     assert await bench.says_hello() == []
@@ -196,7 +196,7 @@ async def test_received_order_runs_although_its_chain_is_paused(bench: Bench) ->
 async def test_resume_of_a_paused_chain_waits_until_it_is_continued(
     bench: Bench, named: bool
 ) -> None:
-    chain = await waits(bench, "night")
+    chain = await bring_to_reboot(bench, "night")
     await pause(bench, "night")
     await bench.starts("web1-boot-2")
     assert await bench.states("night") == ["DONE", "DONE", "NEW"]
@@ -214,7 +214,7 @@ async def test_resume_of_a_paused_chain_waits_until_it_is_continued(
 
 
 async def test_resume_of_another_chain_is_not_held_back(bench: Bench) -> None:
-    first = await waits(bench, "first")
+    first = await bring_to_reboot(bench, "first")
     await bench.begin("second", CMD)
     await pause(bench, "second")
     named = await ordered_resume(bench, actionchain_id=first, epoch=1)
@@ -223,7 +223,7 @@ async def test_resume_of_another_chain_is_not_held_back(bench: Bench) -> None:
 
 
 async def test_continue_sends_the_missing_resume(bench: Bench) -> None:
-    chain = await waits(bench, "night")
+    chain = await bring_to_reboot(bench, "night")
     await pause(bench, "night")
     await bench.starts("web1-boot-2")
     await bench.store.write(lambda conn: conn.execute(sa.update(MINIONS).values(wire=2)))
@@ -241,7 +241,7 @@ def bench_kwargs(conn: sa.Connection, jid: str) -> Any:
 
 
 async def test_continue_orders_no_resume_while_the_boot_is_not_proven(bench: Bench) -> None:
-    await waits(bench, "night")
+    await bring_to_reboot(bench, "night")
     await pause(bench, "night")
     await go_on(bench, "night")
     assert await bench.job_ids(RESUME) == []
@@ -252,7 +252,7 @@ async def test_held_back_resume_is_removed_when_its_chain_ends(bench: Bench) -> 
     (jid,) = await bench.job_ids(START)
     one, two = await ids(bench, "night")
     value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, START, value))
     await pause(bench, "night")
     await ordered_resume(bench, actionchain_id=chain, epoch=1)
@@ -326,7 +326,7 @@ async def test_cancelled_chain_is_no_longer_paused(bench: Bench) -> None:
 
 
 async def test_pause_is_shown_by_list_show_and_doctor(bench: Bench) -> None:
-    chain = await waits(bench, "night")
+    chain = await bring_to_reboot(bench, "night")
     await pause(bench, "night", "web1")
     (line,) = await bench.chains.service.list(ChainList(), "alice")
     assert [each.minion for each in line.paused] == ["web1"]
@@ -367,7 +367,7 @@ async def test_paused_chain_past_its_due_time_is_not_a_finding(bench: Bench) -> 
 
 async def test_restored_store_keeps_the_pause(tmp_path: Path) -> None:
     async def before(bench: Bench) -> None:
-        await waits(bench, "night")
+        await bring_to_reboot(bench, "night")
         await pause(bench, "night")
         await scheduled(bench, "later", HOUR)
         await pause(bench, "later")
@@ -385,7 +385,7 @@ async def test_restored_store_keeps_the_pause(tmp_path: Path) -> None:
 
 
 async def test_moved_store_keeps_the_pause(bench: Bench) -> None:
-    chain = await waits(bench, "night")
+    chain = await bring_to_reboot(bench, "night")
     await pause(bench, "night")
     await bench.move_to_host(2, uptime=100.0)
     await bench.starts("web1-boot-2")
@@ -399,7 +399,7 @@ async def test_paused_job_that_is_to_be_stopped_is_not_paused_again(bench: Bench
     """A cancellation that is on its way to the minion stays one."""
     await bench.begin("night", CMD)
     (jid,) = await bench.job_ids(START)
-    await ends(bench, jid, Delivery.sent)
+    await set_delivery_state(bench, jid, Delivery.sent)
     await bench.jobs.cancel(jid, user="bob")
     await pause(bench, "night")
     assert await bench.says_hello() == []
@@ -409,7 +409,7 @@ async def test_paused_job_that_is_to_be_stopped_is_not_paused_again(bench: Bench
 async def test_only_unconfirmed_deliveries_can_pause(bench: Bench) -> None:
     await bench.begin("night", CMD)
     (jid,) = await bench.job_ids(START)
-    await ends(bench, jid, Delivery.received)
+    await set_delivery_state(bench, jid, Delivery.received)
 
     def move(conn: sa.Connection) -> Delivery | None:
         at = (jid, "web1", Delivery.received.value)

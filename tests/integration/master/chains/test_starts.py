@@ -74,11 +74,11 @@ async def test_cursor_of_start_events_advances_over_other_events(
         saved: asyncio.Queue[int] = asyncio.Queue()
         advance = bench.bus.advance
 
-        async def told(consumer: str, seq: int) -> None:
+        async def noted_advance(consumer: str, seq: int) -> None:
             await advance(consumer, seq)
             saved.put_nowait(seq)
 
-        monkeypatch.setattr(bench.bus, "advance", told)
+        monkeypatch.setattr(bench.bus, "advance", noted_advance)
         await bench.bus.cursor(CURSOR)
         following = asyncio.create_task(bench.agent_starts.run())
         last = 0

@@ -25,18 +25,18 @@ async def ids(bench: Bench, label: str) -> list[int]:
     return [a["action_id"] for a in view["minions"][0]["actions"]]
 
 
-async def waits(bench: Bench, label: str, *, again: bool = False) -> int:
+async def bring_to_reboot(bench: Bench, label: str, *, again: bool = False) -> int:
     """Bring a chain of two commands to the reboot between them; return its number."""
     chain = await bench.begin(label, CMD, REBOOT, CMD, again=again)
     jid = (await bench.job_ids(START))[-1]
     one, two, _ = await ids(bench, str(chain))
     value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, START, value))
     return chain
 
 
-async def ends(bench: Bench, jid: str, state: Delivery = Delivery.done) -> None:
+async def set_delivery_state(bench: Bench, jid: str, state: Delivery = Delivery.done) -> None:
     """Move a job's delivery as its return would."""
     change = sa.update(DELIVERIES).where(DELIVERIES.c.jid == jid).values(state=state.value)
     await bench.store.write(lambda conn: conn.execute(change))
@@ -47,7 +47,7 @@ async def resumes(bench: Bench, chain: int = 0, state: Delivery = Delivery.runni
     kwargs = {"actionchain_id": chain, "epoch": 1} if chain else {}
     request = JobRequest("root", FunctionCall(RESUME, kwargs=kwargs), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
-    await ends(bench, jid, state)
+    await set_delivery_state(bench, jid, state)
     return jid
 
 
@@ -77,8 +77,8 @@ async def cancel(bench: Bench, label: str) -> None:
 async def test_cancelled_chain_does_not_stop_the_resume_of_another(
     bench: Bench, said: str
 ) -> None:
-    await waits(bench, "first")
-    second = await waits(bench, "second")
+    await bring_to_reboot(bench, "first")
+    second = await bring_to_reboot(bench, "second")
     jid = await resumes(bench, second if said == "named" else 0)
     third = (await ids(bench, "second"))[2]
     if said == "reported":
@@ -87,7 +87,7 @@ async def test_cancelled_chain_does_not_stop_the_resume_of_another(
     await cancel(bench, "first")
     assert await stopping(bench) == []
     value = {key(second, third, 2): row(True)}
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, value, epochs={str(second): 1}))
     assert (await bench.show("second"))["state"] == "done"
     assert (await bench.show("first"))["state"] == "cancelled"
@@ -95,8 +95,8 @@ async def test_cancelled_chain_does_not_stop_the_resume_of_another(
 
 @pytest.mark.parametrize("said", ["named", "reported"])
 async def test_cancelled_chain_stops_its_own_resume(bench: Bench, said: str) -> None:
-    first = await waits(bench, "first")
-    await waits(bench, "second")
+    first = await bring_to_reboot(bench, "first")
+    await bring_to_reboot(bench, "second")
     jid = await resumes(bench, first if said == "named" else 0)
     if said == "reported":
         third = (await ids(bench, "first"))[2]
@@ -116,31 +116,31 @@ async def _stored_progress(bench: Bench, jid: str, data: dict[str, Any]) -> None
 
 
 async def test_stopped_resume_does_not_fail_another_chain(bench: Bench) -> None:
-    first = await waits(bench, "first")
-    await waits(bench, "second")
+    first = await bring_to_reboot(bench, "first")
+    await bring_to_reboot(bench, "second")
     jid = await resumes(bench, first)
     await cancel(bench, "first")
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     text = "cancelled: chain 1 has ended"
     await bench.returns(ret(jid, RESUME, text, success=False))
     assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
 
 
 async def test_failed_resume_fails_the_chain_that_it_names(bench: Bench) -> None:
-    await waits(bench, "first")
-    second = await waits(bench, "second")
+    await bring_to_reboot(bench, "first")
+    second = await bring_to_reboot(bench, "second")
     jid = await resumes(bench, second)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, "ERROR: no room", success=False))
     assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
     assert await bench.states("second") == ["DONE", "FAILED", "FAILED"]
 
 
 async def test_failed_resume_that_names_no_run_fails_none(bench: Bench) -> None:
-    await waits(bench, "first")
-    await waits(bench, "second")
+    await bring_to_reboot(bench, "first")
+    await bring_to_reboot(bench, "second")
     jid = await resumes(bench)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, "malformed resume file", success=False))
     for label in ("first", "second"):
         assert await bench.states(label) == ["DONE", "RUNNING", "NEW"]
@@ -159,10 +159,10 @@ async def test_failed_resume_that_names_no_run_fails_none(bench: Bench) -> None:
 async def test_resume_with_invalid_arguments_fails_no_chain(
     bench: Bench, given: dict[str, Any]
 ) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     request = JobRequest("root", FunctionCall(RESUME, **given), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     text = "ERROR: actionchain_id must be a number, not 'night'"
     await bench.returns(ret(jid, RESUME, text, success=False))
     assert await bench.states("first") == ["DONE", "RUNNING", "NEW"]
@@ -172,10 +172,10 @@ async def test_resume_with_invalid_arguments_fails_no_chain(
 async def test_run_is_not_disowned_by_a_report_about_another(
     bench: Bench, named: dict[str, int]
 ) -> None:
-    await waits(bench, "first")
+    await bring_to_reboot(bench, "first")
     request = JobRequest("root", FunctionCall(RESUME, kwargs=named), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     said = {"not_resumed": "chain 77 is not known", "actionchain_id": 77, "state": "unknown"}
     await bench.returns(ret(jid, RESUME, said, success=True))
     for _ in range(3):
@@ -184,14 +184,14 @@ async def test_run_is_not_disowned_by_a_report_about_another(
 
 
 async def test_resume_with_positional_arguments_names_its_run(bench: Bench) -> None:
-    first = await waits(bench, "first")
+    first = await bring_to_reboot(bench, "first")
     request = JobRequest("root", FunctionCall(RESUME, (first, 1)), minions=bench.minions)
     jid = (await bench.jobs.submit(request)).jid
     await cancel(bench, "first")
-    assert jid in await over(bench)
+    assert jid in await cancelled_jobs(bench)
 
 
-async def over(bench: Bench) -> list[str]:
+async def cancelled_jobs(bench: Bench) -> list[str]:
     query = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.state == Delivery.cancelled.value)
     return await bench.store.read(lambda conn: list(conn.execute(query).scalars()))
 
@@ -201,7 +201,7 @@ async def test_clean_names_the_run_for_agents_that_support_it(
     bench: Bench, wire: int, more: dict[str, int]
 ) -> None:
     await understands(bench, wire)
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     await cancel(bench, "first")
     assert await cleans(bench) == [{"actionchain_id": chain, **more}]
 
@@ -211,9 +211,9 @@ async def test_agent_without_epoch_support_gets_no_clean_for_a_replaced_run(
     bench: Bench, wire: int, sent: int
 ) -> None:
     await understands(bench, wire)
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     jid = await resumes(bench, chain)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     # Its resume fails; it is retried before the minion was told to forget the first run.
     await bench.returns(ret(jid, RESUME, "ERROR: it broke", success=False))
     await bench.chains.service.retry(ChainRef("first"), "alice")
@@ -231,9 +231,9 @@ async def owed(bench: Bench) -> int:
 
 @pytest.mark.parametrize("value", ["nothing", "unknown"])
 async def test_run_unknown_to_its_minion_ends_with_that_reason(bench: Bench, value: str) -> None:
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     jid = await resumes(bench, chain if value == "unknown" else 0)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     why = f"chain {chain}, run 1 is not known on this minion"
     said = {"not_resumed": why, "actionchain_id": chain, "epoch": 1, "state": "unknown"}
     said = said if value == "unknown" else {}
@@ -251,10 +251,10 @@ async def test_run_unknown_to_its_minion_ends_with_that_reason(bench: Bench, val
 
 
 async def test_run_that_was_disowned_too_early_continues(bench: Bench) -> None:
-    chain = await waits(bench, "first")
+    chain = await bring_to_reboot(bench, "first")
     third = (await ids(bench, "first"))[2]
     jid = await resumes(bench)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, {}, success=True))
     await pass_time(bench, 60)
     # The return of the agent's own resume, which was overtaken.
@@ -271,10 +271,10 @@ async def test_start_event_without_a_pending_chain_does_not_disown_a_final_reboo
     (start,) = await bench.job_ids(START)
     one, two = await ids(bench, "last")
     value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
-    await ends(bench, start)
+    await set_delivery_state(bench, start)
     await bench.returns(ret(start, START, value))
     jid = await resumes(bench)
-    await ends(bench, jid)
+    await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, RESUME, {}, success=True))
     await pass_time(bench, 200)
     await pass_time(bench, 200)
@@ -282,11 +282,11 @@ async def test_start_event_without_a_pending_chain_does_not_disown_a_final_reboo
 
 
 async def test_queued_chain_does_not_prevent_the_timeout_of_a_silent_one(bench: Bench) -> None:
-    await waits(bench, "silent")
+    await bring_to_reboot(bench, "silent")
     await bench.starts("web1-boot-2")
     # Its start is received and stays in the minion's queue, behind the silent one.
     await bench.begin("behind", CMD)
-    await ends(bench, (await bench.job_ids(START))[-1], Delivery.received)
+    await set_delivery_state(bench, (await bench.job_ids(START))[-1], Delivery.received)
     for _ in range(3):
         await pass_time(bench, 3601)
     assert (await bench.show("silent"))["state"] == "failed"
@@ -294,8 +294,8 @@ async def test_queued_chain_does_not_prevent_the_timeout_of_a_silent_one(bench: 
 
 
 async def test_cancelled_resume_job_ends_only_its_own_chain(bench: Bench) -> None:
-    first = await waits(bench, "first")
-    await waits(bench, "second")
+    first = await bring_to_reboot(bench, "first")
+    await bring_to_reboot(bench, "second")
     jid = await resumes(bench, first, Delivery.queued)
     await bench.jobs.cancel(jid, user="alice")
     assert (await bench.show("first"))["state"] == "failed"
@@ -304,8 +304,8 @@ async def test_cancelled_resume_job_ends_only_its_own_chain(bench: Bench) -> Non
 
 
 async def test_run_given_up_on_the_minion_ends_on_the_master(bench: Bench) -> None:
-    first = await waits(bench, "first")
-    await waits(bench, "second")
+    first = await bring_to_reboot(bench, "first")
+    await bring_to_reboot(bench, "second")
     told = {"success": True, "removed": True, "runs": [{"actionchain_id": first, "epoch": 1}]}
     await bench.returns(ret(bench.jobs.new_jid(), CLEAN, told, success=True))
     view = await bench.show("first")

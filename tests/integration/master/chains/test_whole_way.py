@@ -123,7 +123,7 @@ async def go(bench: Bench, host: Host, label: str) -> Mapping[str, Any]:
     return await bench.show(label)
 
 
-def told(view: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def action_lines(view: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(a["title"], a["state"], a["comment"]) for a in view["minions"][0]["actions"]]
 
 
@@ -137,7 +137,7 @@ async def test_example_chain_runs_to_its_end(
         bench.blobs.put(BlobPut(digest, 0, 1, path.read_bytes()))
     await bench.chains.service.apply(read.request, "alice")
     view = await go(bench, host, read.request.label)
-    assert [state for _, state, _ in told(view)] == ["DONE"] * 6, told(view)
+    assert [state for _, state, _ in action_lines(view)] == ["DONE"] * 6, action_lines(view)
     assert view["state"] == "done"
     root = host.folder / "root"
     assert "Hello" in (root / "srv/www/index.html").read_text()
@@ -167,7 +167,7 @@ async def test_text_typed_by_an_operator_reaches_the_host_unchanged(
         ("call", {"fun": "test.echo", "args": ["a: {{ b }}"]}),
     )
     view = await go(bench, host, "odd")
-    assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
+    assert [state for _, state, _ in action_lines(view)] == ["DONE"] * 3, action_lines(view)
     assert (host.folder / "root/note").read_text().rstrip("\n") == nasty
     assert (host.folder / "root/line").read_text() == "{{ 7*7 }}"
     assert view["minions"][0]["actions"][2]["changes"] == {"ret": "a: {{ b }}"}
@@ -185,7 +185,9 @@ async def test_failed_script_stops_the_chain_and_retry_continues_from_it(
         ("cmd", {"cmd": f"echo three >> {log}"}),
     )
     view = await go(bench, host, "patch")
-    assert [state for _, state, _ in told(view)] == ["DONE", "FAILED", "FAILED"], told(view)
+    assert [state for _, state, _ in action_lines(view)] == ["DONE", "FAILED", "FAILED"], (
+        action_lines(view)
+    )
     assert view["minions"][0]["actions"][2]["reason"] == "Prerequisite failed"
     flag.touch()
     bench.clock.advance(1)
@@ -194,7 +196,7 @@ async def test_failed_script_stops_the_chain_and_retry_continues_from_it(
     view = await bench.show("patch")
     await host.run(view["jids"][0], "mgractionchains.start", view["id"])
     view = await bench.show("patch")
-    assert [state for _, state, _ in told(view)] == ["DONE"] * 3, told(view)
+    assert [state for _, state, _ in action_lines(view)] == ["DONE"] * 3, action_lines(view)
     assert log.read_text() == "one\nthree\n"
 
 

@@ -39,7 +39,7 @@ def fact(
     return replace(ExecutionFact(100 - number, number, state, chunk), **more)  # type: ignore[arg-type]
 
 
-def told(changes: list[Change]) -> dict[int, tuple[str, str]]:
+def changes_by_action(changes: list[Change]) -> dict[int, tuple[str, str]]:
     return {100 - c.action_id: (c.event.value, c.reason) for c in changes}
 
 
@@ -48,7 +48,7 @@ def test_the_first_failure_by_sort_order_decides_whatever_order_results_come_in(
     outcomes = {100: Outcome(1, True), 99: Outcome(1, False, "x"), 98: Outcome(1, False, "y")}
     for order in permutations(outcomes):
         report = Report({key: outcomes[key] for key in order}, frozenset({1}))
-        assert told(judge_report(facts, report)) == {
+        assert changes_by_action(judge_report(facts, report)) == {
             0: ("succeed", ""),
             1: ("fail", ""),
             2: ("fail", PREREQUISITE_FAILED),
@@ -68,9 +68,12 @@ def test_reboot_action_stays_picked_up_until_the_boot_is_proven() -> None:
     assert (change.event, change.picked_up) == (ExecutionEvent.begin, True)
     picked = [replace(facts[0], state=RUNNING, picked_up=True, boot_id="a"), facts[1]]
     assert prove_boot(picked, "a") == []
-    assert told(prove_boot(picked, "b")) == {0: ("succeed", "")}
+    assert changes_by_action(prove_boot(picked, "b")) == {0: ("succeed", "")}
     report = Report({99: Outcome(2, True)}, frozenset({2}))
-    assert told(judge_report(picked, report)) == {0: ("succeed", ""), 1: ("succeed", "")}
+    assert changes_by_action(judge_report(picked, report)) == {
+        0: ("succeed", ""),
+        1: ("succeed", ""),
+    }
 
 
 @pytest.mark.parametrize("picked_up", [False, True])
@@ -93,7 +96,7 @@ def test_successful_action_proves_the_actions_before_it() -> None:
     ]
 
     def proven(at: int, event: ExecutionEvent) -> dict[int, tuple[str, str]]:
-        return told(prove_by_progress(facts, Change(facts[at].action_id, event)))
+        return changes_by_action(prove_by_progress(facts, Change(facts[at].action_id, event)))
 
     success = ("succeed", "")
     assert proven(0, ExecutionEvent.begin) == {}
@@ -107,7 +110,7 @@ def test_successful_action_proves_the_actions_before_it() -> None:
 def test_a_return_from_before_the_boot_needs_no_further_proof() -> None:
     facts = [fact(0, waits_for=Boundary.reboot)]
     report = Report({100: Outcome(1, True)}, frozenset({1}), {}, "a", "b")
-    assert told(judge_report(facts, report)) == {0: ("succeed", "")}
+    assert changes_by_action(judge_report(facts, report)) == {0: ("succeed", "")}
 
 
 def test_a_failed_verify_fails_the_upgrade_before_it() -> None:
@@ -117,7 +120,7 @@ def test_a_failed_verify_fails_the_upgrade_before_it() -> None:
     ]
     report = Report({99: Outcome(2, False, "requisite")}, frozenset({2}), {2: "old version"})
     changes = judge_report(facts, report)
-    assert told(changes) == {0: ("fail", ""), 1: ("fail", PREREQUISITE_FAILED)}
+    assert changes_by_action(changes) == {0: ("fail", ""), 1: ("fail", PREREQUISITE_FAILED)}
     assert changes[0].outcome is not None
     assert changes[0].outcome.comment == "old version"
 
@@ -125,7 +128,7 @@ def test_a_failed_verify_fails_the_upgrade_before_it() -> None:
 def test_an_action_that_its_chunks_return_does_not_name_is_lost() -> None:
     facts = [fact(0), fact(1), fact(2, chunk=2)]
     report = Report({100: Outcome(1, True)}, frozenset({1}))
-    assert told(judge_report(facts, report)) == {
+    assert changes_by_action(judge_report(facts, report)) == {
         0: ("succeed", ""),
         1: ("lose", "No job return event was received."),
         2: ("fail", PREREQUISITE_FAILED),

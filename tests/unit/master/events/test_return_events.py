@@ -101,7 +101,7 @@ async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
     return bus
 
 
-async def told(bus: EventBus) -> Sequence[Event]:
+async def stored_events(bus: EventBus) -> Sequence[Event]:
     stretch = await anext(bus.follow(("salt/job/*",), 0))
     return stretch.events
 
@@ -109,7 +109,7 @@ async def told(bus: EventBus) -> Sequence[Event]:
 async def read_again(store: Store) -> Sequence[Event]:
     later = EventBus(store, SystemClock())  # as after a restart: nothing in memory
     await later.open()
-    return await told(later)
+    return await stored_events(later)
 
 
 async def age(store: Store, **hours: float) -> None:
@@ -127,7 +127,7 @@ async def test_event_from_memory_equals_the_event_from_the_stored_return(
     returns = {f"web{n}": a_return(value, out="nested" if n else "") for n in range(many)}
 
     async with opened(tmp_path) as store:
-        at_once = await told(await returned(store, returns))
+        at_once = await stored_events(await returned(store, returns))
         assert [event.data["return"] for event in at_once] == [value] * many
         assert await read_again(store) == at_once
         bare = sa.select(sa.func.count()).where(EVENTS.c.data == Ready(b""))
@@ -137,7 +137,7 @@ async def test_event_from_memory_equals_the_event_from_the_stored_return(
 async def test_fields_left_out_of_an_event_are_left_out_when_it_is_read(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         large = a_return("x" * (EVENT_VALUE_LIMIT + 1))
-        (at_once,) = await told(await returned(store, {"web": large}))
+        (at_once,) = await stored_events(await returned(store, {"web": large}))
         assert at_once.data["return"] is None
         assert at_once.data["return_bytes"] > EVENT_VALUE_LIMIT
         assert await read_again(store) == [at_once]
@@ -150,7 +150,7 @@ async def test_event_that_outlives_its_job_keeps_its_data(
 
     async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}
-        at_once = await told(await returned(store, returns))
+        at_once = await stored_events(await returned(store, returns))
         await age(store, keep_jobs_hours=1, keep_events_hours=24)
         left = sa.select(sa.func.count()).select_from(RETURNS)
         assert await store.read(lambda conn: conn.execute(left).scalar()) == 0
@@ -165,7 +165,7 @@ async def test_events_go_with_their_returns_but_not_before_every_consumer_has_se
 
     async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}
-        at_once = await told(await returned(store, returns))
+        at_once = await stored_events(await returned(store, returns))
         seen = {"consumer": "reactor", "seq": at_once[2].seq}
         await store.write(lambda conn: conn.execute(sa.insert(CURSORS).values(seen)) and None)
         await age(store, keep_jobs_hours=1, keep_events_hours=1)

@@ -51,7 +51,7 @@ class Toy:
         )
 
 
-def told(items: Iterable[str | Event | JobOutputItem]) -> list[str]:
+def shown_items(items: Iterable[str | Event | JobOutputItem]) -> list[str]:
     return [
         item.tag
         if isinstance(item, Event)
@@ -70,14 +70,14 @@ async def test_watch_ends_with_the_whole_run_after_its_last_event() -> None:
     toy = Toy("works", "done")
     bus = Bus("toys/1/began", "toys/2/done", "toys/1/done", "toys/1/late")
     items = [item async for item in watch(bus, toy.find, OutputWatchers())]
-    assert told(items) == ["works", "toys/1/began", "toys/1/done", "done"]
+    assert shown_items(items) == ["works", "toys/1/began", "toys/1/done", "done"]
     assert items[1] is bus.events[0]
     assert toy.settled
 
 
 async def test_watch_of_an_ended_run_shows_it_once() -> None:
     toy = Toy("done")
-    assert told(
+    assert shown_items(
         [item async for item in watch(Bus("toys/1/late"), toy.find, OutputWatchers())]
     ) == ["done"]
 
@@ -88,7 +88,7 @@ async def test_watch_ends_without_another_look_when_the_run_is_deleted() -> None
         item
         async for item in watch(Bus("toys/1/deleted", "toys/1/done"), toy.find, OutputWatchers())
     ]
-    assert told(items) == ["works", "toys/1/deleted"]
+    assert shown_items(items) == ["works", "toys/1/deleted"]
 
 
 async def test_watch_yields_events_that_came_while_the_run_was_looked_up() -> None:
@@ -98,7 +98,7 @@ async def test_watch_yields_events_that_came_while_the_run_was_looked_up() -> No
         bus.last = 1
         return await toy.find()
 
-    assert told([item async for item in watch(bus, find, OutputWatchers())]) == [
+    assert shown_items([item async for item in watch(bus, find, OutputWatchers())]) == [
         "works",
         "toys/1/done",
         "done",
@@ -124,14 +124,14 @@ class LiveBus(Bus):
 async def test_output_is_yielded_while_the_run_continues() -> None:
     watchers, bus = OutputWatchers(), LiveBus("toys/1/done")
     items = watch(bus, Toy("works", "done").find, watchers)
-    assert told([await anext(items)]) == ["works"]
+    assert shown_items([await anext(items)]) == ["works"]
     following = asyncio.ensure_future(anext(items))
     await until(lambda: watchers.are_there)
     watchers.publish("toys/2/*", part("of another run"))
     watchers.publish("toys/1/*", part("line"))
-    assert told([await following]) == ["line"]
+    assert shown_items([await following]) == ["line"]
     bus.goes_on.set()
-    assert told([item async for item in items]) == ["toys/1/done", "done"]
+    assert shown_items([item async for item in items]) == ["toys/1/done", "done"]
     assert not watchers.are_there
 
 
@@ -144,7 +144,7 @@ async def test_slow_watcher_loses_output_and_no_event() -> None:
     for number in range(2 * UNREAD_ITEMS):
         watchers.publish("toys/1/*", part(str(number)))
     bus.goes_on.set()
-    found = told([await following, *[item async for item in items]])
+    found = shown_items([await following, *[item async for item in items]])
     assert found == [*map(str, range(UNREAD_ITEMS)), "toys/1/done", "done"]
 
 
