@@ -199,7 +199,7 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
 
 
 @pytest.mark.timeout(180)
-def test_next_chain_waits_for_a_clean_that_fails_and_goes_on_by_itself(fleet: Fleet) -> None:
+def test_next_chain_waits_for_a_failing_clean_and_continues_by_itself(fleet: Fleet) -> None:
     schedule(fleet, "ended")
     wait_for_reboot_state(fleet, "ended")
     path = resume_file(fleet, "one")

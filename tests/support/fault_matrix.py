@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -13,9 +14,17 @@ FILE = Path(__file__).parents[1] / "cases/faults/matrix.yaml"
 TESTS = Path(__file__).parents[1]
 
 
+class Effect(NamedTuple):
+    """What a fault does to a chain."""
+
+    happens: str
+    #: What a user sees of it; "" for a fault that cannot matter.
+    seen: str
+
+
 @dataclass(frozen=True)
 class Cell:
-    """What a fault does to a step, and what shows it."""
+    """What a fault does to a step, and the names of tests or reasons that show it."""
 
     step: str
     fault: str
@@ -27,7 +36,7 @@ class Cell:
 class Matrix:
     """Everything that the file says."""
 
-    codes: dict[str, str]
+    codes: dict[str, Effect]
     faults: dict[str, str]
     tests: dict[str, str]
     reasons: dict[str, str]
@@ -74,7 +83,7 @@ def read() -> Matrix:
             evidence = tuple(word.strip() for word in rest.split(",") if word.strip())
             cells.append(Cell(str(step), fault, code, evidence))
     faults = {str(name): str(text) for name, text in data["faults"].items()}
-    codes = {str(name): str(text) for name, text in data["codes"].items()}
+    codes = {str(name): Effect(**effect) for name, effect in data["codes"].items()}
     return Matrix(codes, faults, data["tests"], data["reasons"], tuple(cells))
 
 
@@ -87,16 +96,22 @@ def page() -> str:
         "",
         "<!-- Made by tests/support/fault_matrix.py (make docs); do not edit. -->",
         "",
-        "This table has a row for each step of a chain and a column for each injected fault. The",
-        "sign in a cell says what happens then. The sections below name the test that shows it,",
-        f"or the reason why the fault can't matter. Of {len(matrix.cells)} combinations",
-        f"{real} can happen; tests cover {done}. The last steps are those of a host over SSH;",
-        "they replace sending, receiving, rebooting and returning.",
-        "[Durability](../explanation/durability.md) explains the promises.",
+        "Each step of a chain is tested with each fault. The overview has one letter per step and",
+        "fault. Below it, each step has a table of its faults: what happens, what you see, and",
+        "the test that shows it (a file below `tests/`).",
         "",
-        "| sign | meaning |",
+        f"There are {len(matrix.cells)} pairs of step and fault. Of them, {real} can occur, and",
+        f"tests cover {done}. The last steps are those of a host over SSH. They replace sending,",
+        "receiving, rebooting and returning. [Durability](../explanation/durability.md) explains",
+        "what catena promises.",
+        "",
+        "| letter | what happens | what you see |",
+        "|---|---|---|",
+        *(f"| {code} | {each.happens} | {each.seen} |" for code, each in matrix.codes.items()),
+        "",
+        "| short | fault |",
         "|---|---|",
-        *(f"| {code} | {text} |" for code, text in matrix.codes.items()),
+        *(f"| {name} | {text} |" for name, text in matrix.faults.items()),
         "",
         "| step | " + " | ".join(matrix.faults) + " |",
         "|---" * (len(matrix.faults) + 1) + "|",
@@ -105,17 +120,30 @@ def page() -> str:
     for step in steps:
         codes = [cell.code for cell in matrix.cells if cell.step == step]
         lines.append(f"| {step} | " + " | ".join(codes) + " |")
-    lines += ["", "| fault | |", "|---|---|"]
-    lines += [f"| {name} | {text} |" for name, text in matrix.faults.items()]
     for step in steps:
-        lines += ["", f"## {step.capitalize()}", "", "| fault | | shown by |", "|---|---|---|"]
-        lines += [_line(matrix, cell) for cell in matrix.cells if cell.step == step]
+        lines += _section(matrix, step)
     return "\n".join(lines) + "\n"
 
 
-def _line(matrix: Matrix, cell: Cell) -> str:
-    if cell.code == "-":
-        text = "; ".join(matrix.reasons[word] for word in cell.evidence)
-    else:
-        text = ", ".join(f"`{matrix.tests[word]}`" for word in cell.evidence)
-    return f"| {cell.fault} | {cell.code} | {text} |"
+def _section(matrix: Matrix, step: str) -> list[str]:
+    """Return the lines about one step: its faults, and those that cannot matter."""
+    cells = [cell for cell in matrix.cells if cell.step == step]
+    lines = ["", f"## {step[0].upper()}{step[1:]}", ""]
+    lines += ["| fault | what happens | what you see | test |", "|---|---|---|---|"]
+    for cell in cells:
+        if cell.code == "-":
+            continue
+        fault, (happens, seen) = _sentence(matrix.faults[cell.fault]), matrix.codes[cell.code]
+        tests = "<br>".join(f"`{matrix.tests[name]}`" for name in cell.evidence)
+        lines.append(f"| {fault} | {happens} | {seen} | {tests} |")
+    without = [cell for cell in cells if cell.code == "-"]
+    if without:
+        lines += ["", "These faults cannot matter in this step:", ""]
+    for cell in without:
+        reason = "; ".join(matrix.reasons[name] for name in cell.evidence)
+        lines.append(f"- {_sentence(matrix.faults[cell.fault])}: {reason}.")
+    return lines
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

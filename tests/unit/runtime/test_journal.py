@@ -43,7 +43,7 @@ def test_a_journal_is_for_its_owner_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, len(encode_line({"kind": "begin", "n": 3, "seq": 3}))))
-def test_a_torn_tail_is_cut_off_at_every_length(tmp_path: Path, cut: int) -> None:
+def test_torn_last_record_is_truncated_at_every_length(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "journal"
     whole = lines(2)
     path.write_bytes(whole + lines(3)[len(whole) : len(whole) + cut])
@@ -185,7 +185,7 @@ def test_begin_record_that_does_not_fit_leaves_nothing(
     assert [r["kind"] for r in read_records(path)] == ["received", "begin"]
 
 
-def test_an_end_takes_the_reserve_when_the_disk_is_full(
+def test_end_of_an_action_uses_the_reserved_space_on_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write

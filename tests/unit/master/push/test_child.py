@@ -13,7 +13,7 @@ from catena.master.push import messages as m
 from catena.runtime.push.protocol import RunStep
 
 
-def test_a_host_whose_clock_is_ahead_is_not_asked_whether_it_is_too_late(
+def test_expiry_of_a_job_does_not_depend_on_the_clock_of_the_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken: list[JobSpec] = []

@@ -148,7 +148,7 @@ def known(**more: Any) -> HostKnowledge:
 POINT = {"actionchain_id": 5, "boot_id": "b1", "persist_boot_time": ""}
 
 
-def test_start_event_is_played_once_for_a_waiting_chain_after_a_new_boot() -> None:
+def test_start_event_is_fired_once_for_a_waiting_chain_after_a_new_boot() -> None:
     assert decide.judge("web1", seen(POINT), known(), None) == VisitVerdict(play=True)
     just_now = known(played="b2", long_ago=False)
     assert decide.judge("web1", seen(POINT), just_now, None) == VisitVerdict()

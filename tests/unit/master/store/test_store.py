@@ -100,7 +100,7 @@ def test_the_known_head_is_the_newest_migration() -> None:
     assert revisions[-1] == schema.HEAD
 
 
-async def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+async def test_database_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
     newer = sa.text("UPDATE alembic_version SET version_num='9999'")
     async with opened(tmp_path) as store:
         await store.write(lambda conn: conn.execute(newer))
@@ -253,7 +253,7 @@ async def test_store_waits_for_a_database_locked_by_another_process(
     other.close()
 
 
-async def test_a_database_that_stays_locked_is_unavailable_and_comes_back(
+async def test_database_that_stays_locked_is_unavailable_until_it_is_unlocked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "LOCK_PATIENCE_SECONDS", 0.0)
