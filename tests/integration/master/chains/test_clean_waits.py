@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.requests.chains import ChainList, ChainRef
+from catena.client.requests.chains import ChainList, ChainRef, ChainSchedule
 from catena.core.chain_calls import BUSY
 from catena.core.config.master import MasterSettings
 from catena.core.job import FunctionCall
@@ -39,6 +39,7 @@ from tests.integration.master.chains.test_two_runs import (
     set_delivery_state,
     understands,
 )
+from tests.support.postgres_server import PostgresServer
 
 WAIT = 3600.0
 
@@ -315,6 +316,24 @@ async def test_start_that_was_on_its_way_runs_although_it_is_held_back(bench: Be
     await set_delivery_state(bench, jid)
     await bench.returns(ret(jid, START, {key(second, action, 1): row(True)}))
     assert (await bench.show("second"))["state"] == "done"
+
+
+async def test_wait_and_approval_work_on_postgresql(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    async with a_bench(tmp_path, url=postgres.new_database()) as bench:
+        await refused(bench)
+        chain = await bench.apply("second", CMD)
+        asked = ChainSchedule(str(chain), approve_required=True)
+        await bench.chains.service.schedule(asked, "alice")
+        await bench.chains.service.approve(ChainRef("second"), "bob")
+        await bench.chains.scheduler.tick()
+        assert await last(bench) == ("web1", "paused")
+        assert "Is a directory" in (await wait_of(bench, "second"))["waits"]
+        await pass_time(bench, 5.0)
+        await answers(bench, success=True)
+        await bench.chains.scheduler.tick()
+        assert await last(bench) == ("web1", "queued")
 
 
 async def test_setting_of_zero_sends_the_start_at_once(tmp_path: Path) -> None:
