@@ -133,7 +133,9 @@ async def _nothing() -> AsyncIterator[Event]:
 class Script:
     """A minion that says what the test tells it to."""
 
-    def __init__(self, bench: Bench, name: str, pair: KeyPair, machine: str) -> None:
+    def __init__(
+        self, bench: Bench, name: str, pair: KeyPair, machine: str, address: str = "127.0.0.1"
+    ) -> None:
         self.bench = bench
         self.name = name
         self.pair = pair
@@ -141,7 +143,7 @@ class Script:
         self.session = f"session{next(_sessions)}"
         self.boot = "boot1"
         self.inbox: list[Envelope] = []
-        self.link = bench.wire.link(pair.public)
+        self.link = bench.wire.link(pair.public, address)
         self._arrived = asyncio.Event()
         arrive = self.link.arrive
 

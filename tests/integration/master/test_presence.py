@@ -89,9 +89,7 @@ async def test_goodbye_takes_a_minion_down_at_once() -> None:
 
 
 def twin_of(script: Script) -> Script:
-    other = Script(script.bench, script.name, script.pair, script.machine)
-    other.link = script.bench.wire.link(script.pair.public, "10.0.0.2")
-    return other
+    return Script(script.bench, script.name, script.pair, script.machine, "10.0.0.2")
 
 
 async def test_second_live_session_of_one_key_is_refused_and_reported() -> None:
