@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 import pytest
 from hypothesis import settings
 
-from tests.support import debian_roots, schedule
+from tests.support import debian_roots, in_memory, schedule
 
 #: What is tried is counted; how long it takes says more of the machine than of us.
 settings.register_profile("any machine", deadline=None)
@@ -19,11 +19,12 @@ settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the commands that tests start.
+    """Let Ctrl-C reach the commands that tests start; put temporary files into memory.
 
     A shell starts its background jobs with SIGINT ignored, and what is ignored is inherited.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    in_memory.use()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
