@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -206,12 +207,17 @@ def test_noexec_folder_is_usable(bench: Bench, tmp_path: Path) -> None:
             assert finished(program).ret.success
 
 
+def open_parents(home: Path) -> None:
+    """Let other users enter the folders above *home* that pytest has made."""
+    for folder in home.parents:
+        if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to(gettempdir()):
+            folder.chmod(0o755)
+
+
 @as_root
 def test_unprivileged_user_runs_states_from_its_own_home(bench: Bench, tmp_path: Path) -> None:
     with mounted(tmp_path / "home", f"size=16M,mode=700,uid={NOBODY},gid={NOBODY}") as home:
-        for folder in home.parents:
-            if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
-                folder.chmod(0o755)
+        open_parents(home)
         bench.room = home / ".cache" / "catena"
         setpriv = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
         bench.before = setpriv
@@ -227,9 +233,7 @@ def test_fork_bomb_is_killed_completely(bench: Bench, tmp_path: Path) -> None:
     """As a user of nobody else's, who may have few processes: that bounds it, whatever fails."""
     user = 60_000 + os.getpid() % 5_000
     with mounted(tmp_path / "home", f"size=16M,mode=700,uid={user},gid={user}") as home:
-        for folder in home.parents:
-            if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
-                folder.chmod(0o755)
+        open_parents(home)
         bench.room = home / ".cache" / "catena"
         setpriv = ("setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
         bench.before = ("prlimit", "--nproc=60", *setpriv)
