@@ -86,14 +86,17 @@ class ChainHolds:
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
         """Return those of *minions* that must not get a job of a chain now, with the reasons."""
-        if spec.fun not in (START, RESUME) or not pause_rows.is_any(conn):
-            return {}
-        waits = self._clean_waits_of(conn, spec, minions)
-        paused = pauses_of(conn, spec, minions)
-        return {
-            **{minion: wait.text for minion, wait in waits.items()},
-            **{minion: pause_text(pause) for minion, pause in paused.items()},
-        }
+        found: dict[str, str] = {}
+        if spec.fun not in (START, RESUME):
+            return found
+        reasons = pause_rows.reasons(conn)
+        if reasons.refused:
+            waits = self._clean_waits_of(conn, spec, minions)
+            found |= {minion: wait.text for minion, wait in waits.items()}
+        if reasons.paused:
+            paused = pauses_of(conn, spec, minions)
+            found |= {minion: pause_text(pause) for minion, pause in paused.items()}
+        return found
 
     def _clean_waits_of(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]

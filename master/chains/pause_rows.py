@@ -35,13 +35,21 @@ _JOBS: sa.Select[Any] = (
 )
 
 
-#: Finds a row if any job of a chain may have to be held back.
-_ANY = sa.union_all(pauses.ANY, fence_rows.any_refused()).limit(1)
+_REASONS = sa.select(sa.exists(pauses.ANY), sa.exists(fence_rows.any_refused()))
 
 
-def is_any(conn: sa.Connection) -> bool:
-    """Return whether anything is held back; a quick check, since nearly always nothing is."""
-    return conn.execute(_ANY).first() is not None
+class Reasons(NamedTuple):
+    """Whether anything at all may hold back jobs of chains."""
+
+    #: Some run is paused.
+    paused: bool
+    #: Some minion has refused to forget a run.
+    refused: bool
+
+
+def reasons(conn: sa.Connection) -> Reasons:
+    """Return what may hold jobs back; a quick check, since nearly always nothing does."""
+    return Reasons._make(conn.execute(_REASONS).one())
 
 
 class Stranded(NamedTuple):
