@@ -40,7 +40,7 @@ def test_chain_that_waits_too_long_for_a_clean_fails_with_the_clearing_command(
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
         fleet.catena("chain", "cancel", "ended")
-        wait_for("the reason", lambda: "could not be" in note_of(fleet, "ended"))
+        wait_for("the reason", lambda: "could not remove run 1" in note_of(fleet, "ended"))
         fleet.catena("chain", "create", "behind")
         fleet.catena("chain", "add", "behind", "-t", "one", "--cmd", note(fleet, "behind", "ran"))
         fleet.catena("chain", "schedule", "behind")

@@ -56,6 +56,17 @@ class SimLoop(asyncio.BaseEventLoop):
         """Return the seconds since the world began."""
         return self.now
 
+    def end(self) -> None:
+        """Cancel all tasks, let them end within a virtual second, and close the loop."""
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            task.cancel()
+        deadline = self.now + 1
+        while any(not task.done() for task in asyncio.all_tasks(self)) and self.now < deadline:
+            self.call_later(0.1, self.stop)
+            self.run_forever()
+        self.close()
+
     def run_in_executor(  # type: ignore[override]  # the base's is typed for real executors
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:

@@ -319,20 +319,12 @@ class World:
         self.stage.fault(f"{context.get('message')} {text}")
 
     def _end(self) -> None:
-        loop = self.stage.loop
         for host in self.hosts.values():
             host.condemn()
             host._end_all()
         if self.master.master is not None:
             self.master.kill()
-        for task in asyncio.all_tasks(loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-            task.cancel()
-        deadline = loop.now + 1
-        while any(not task.done() for task in asyncio.all_tasks(loop)) and loop.now < deadline:
-            loop.call_later(0.1, loop.stop)
-            loop.run_forever()
-        loop.close()
+        self.stage.loop.end()
 
 
 async def _plain(work: Awaitable[Any]) -> Any:

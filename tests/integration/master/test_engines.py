@@ -230,14 +230,17 @@ async def test_greeting_that_nobody_approves_ends_in_time(master: Bench) -> None
     assert 0 < await deadlines.pause() <= TICK_SECONDS
 
 
-async def test_master_looks_for_approvals_that_expire_by_itself(master: Bench) -> None:
+async def test_master_ends_expired_approvals_by_itself(master: Bench) -> None:
     run = await asked(master)
     master.hand.advance(601.0)
 
     async def dropped() -> bool:
-        return await state(master, run) == ("dropped", "CANCELLED")
+        return (await state(master, run))[0] == "dropped"
 
     await master.until(dropped)
+    assert await state(master, run) == ("dropped", "CANCELLED")
+    (event,) = await master.events("greeting/*")
+    assert event.data["reason"] == EXPIRED
 
 
 async def test_chain_whose_approval_ends_is_cancelled(master: Bench) -> None:

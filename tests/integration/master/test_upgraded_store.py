@@ -34,7 +34,6 @@ from catena.master import daemon
 from catena.master.daemon import Master
 from catena.master.events.kept import KeptReactions
 from catena.master.push import messages as m
-from catena.master.push.worker import WorkerParts
 from catena.master.store import backup, schema, upkeep
 from catena.master.store.database import Store, database_url
 from catena.master.store.metadata import METADATA
@@ -45,7 +44,7 @@ from catena.transport.peers import Peer
 from catena.transport.wire import LIMITS, Packed, unpack_body
 from tests.integration.master.bench import Bench, Script
 from tests.integration.master.chains.bench import key, ret, row
-from tests.integration.master.test_ssh_worker import Host, Visit
+from tests.integration.master.ssh_hosts import Host, reach
 from tests.support import old_version
 from tests.support.postgres_server import PostgresServer
 
@@ -215,11 +214,7 @@ def _returned(value: Any) -> Any:
 @asynccontextmanager
 async def opened(old: OldStore, patch: pytest.MonkeyPatch) -> AsyncIterator[Upgraded]:
     """Migrate the store and look at it; nothing of the master runs."""
-
-    async def roster(master: Master) -> dict[str, Any]:
-        return {name: {} for name in SSH_HOSTS}
-
-    patch.setattr(Master, "_roster", roster)
+    reach({name: Host() for name in SSH_HOSTS}, patch)
     master = Upgraded(old)
     await master.store.open()
     await master.jobs.open()
@@ -237,17 +232,7 @@ async def started(
 ) -> AsyncIterator[Upgraded]:
     """Start the whole master; no host answers over SSH but those that are *reached*."""
     away = {name: Host(trouble=m.Troubled("away", "refused")) for name in SSH_HOSTS}
-    hosts = reached or away
-
-    async def start(order: m.VisitOrder) -> Visit:
-        hosts[order.host].visits.append(order)
-        return Visit(hosts[order.host], order)
-
-    async def roster(master: Master) -> dict[str, Any]:
-        return {name: {} for name in hosts}
-
-    patch.setattr(daemon, "WorkerParts", partial(WorkerParts, start=start))
-    patch.setattr(Master, "_roster", roster)
+    reach(reached or away, patch)
     master = Upgraded(old)
     await master.ssh_hosts.refresh()
     await master.start()

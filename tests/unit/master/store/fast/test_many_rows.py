@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,15 +25,6 @@ FILL = ManyRows(
     .values(full=sa.bindparam("b_full"), label=sa.bindparam("b_label")),
     ("b_id", "b_was", "b_full", "b_label"),
 )
-
-
-@pytest.fixture
-def conn() -> Iterator[sa.Connection]:
-    engine = sa.create_engine("sqlite://")
-    with engine.begin() as connection:
-        BOX.create(connection)
-        yield connection
-    engine.dispose()
 
 
 def rows(conn: sa.Connection) -> list[tuple[Any, ...]]:

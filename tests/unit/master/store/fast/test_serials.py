@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 import sqlalchemy as sa
 
 from catena.master.store.fast.serials import KeyedInsert, insert_many
@@ -16,15 +13,6 @@ BOX = sa.Table(
     sa.Column("name", sa.String(8), nullable=False),
     sa.Column("size", sa.Integer, nullable=False, server_default="1"),
 )
-
-
-@pytest.fixture
-def conn() -> Iterator[sa.Connection]:
-    engine = sa.create_engine("sqlite://")
-    with engine.begin() as connection:
-        BOX.create(connection)
-        yield connection
-    engine.dispose()
 
 
 def stored(conn: sa.Connection) -> list[tuple[int, str, int]]:
