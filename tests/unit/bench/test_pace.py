@@ -15,7 +15,7 @@ def test_half_as_many_try_when_some_were_in_vain_but_never_nobody() -> None:
     assert pace.room == FEWEST
 
 
-def test_one_more_tries_for_each_round_that_succeeds() -> None:
+def test_pace_grows_by_one_for_each_successful_round() -> None:
     pace = Pace(100)
     pace.failed()
     for _ in range(51):

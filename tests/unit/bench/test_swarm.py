@@ -139,7 +139,7 @@ def test_growth_is_judged_behind_the_warm_up(per_sample: float, good: bool) -> N
     assert judge([*warm, *later]).good is good
 
 
-def test_what_comes_and_goes_under_load_is_no_growth() -> None:
+def test_temporary_memory_under_load_is_not_counted_as_growth() -> None:
     busy = [Sample(5.0 * n, 110.0 + n % 7 + 0.1 * n, 1040, 0.0) for n in range(360)]
     calm = [
         Sample(sample.seconds, 108.0, 1040, 0.0) if pauses(sample.seconds) else sample

@@ -48,7 +48,7 @@ def test_a_run_is_right_only_as_a_whole() -> None:
         trees.check_run(json.dumps({"local": ["Rendering SLS failed"]}), states=2, changed=1)
 
 
-def test_what_is_shown_has_enough_states() -> None:
+def test_shown_tree_with_too_few_states_is_an_error() -> None:
     trees.check_shown(answer((True, {}), (True, {})), least=2)
     with pytest.raises(BenchError, match="1 states were shown; wanted 2"):
         trees.check_shown(answer((True, {})), least=2)

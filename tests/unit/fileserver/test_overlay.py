@@ -23,7 +23,9 @@ def client(tmp_path: Path) -> OverlaidClient:
     return OverlaidClient(RootsClient({"base": [str(root)], "dev": [str(root)]}), files)
 
 
-def test_what_is_its_own_goes_before_the_roots(client: OverlaidClient, tmp_path: Path) -> None:
+def test_overlay_files_take_precedence_over_the_roots(
+    client: OverlaidClient, tmp_path: Path
+) -> None:
     found = client.fetch_all(["app/init.sls", "top.sls", "none"])
     assert found == [tmp_path / "own/mine", tmp_path / "root/top.sls", None]
     entry = client.entry("chains/one/x.sls")
@@ -31,7 +33,7 @@ def test_what_is_its_own_goes_before_the_roots(client: OverlaidClient, tmp_path:
     assert (entry.sha256, entry.size) == (sha256(b"mine").hexdigest(), 4)
 
 
-def test_its_own_files_are_in_the_lists(client: OverlaidClient) -> None:
+def test_overlay_files_are_listed(client: OverlaidClient) -> None:
     paths = [entry.path for entry in client.entries()]
     assert paths == ["app/init.sls", "chains/one/x.sls", "top.sls"]
     assert [e.path for e in client.entries(prefix="chains/")] == ["chains/one/x.sls"]
@@ -40,7 +42,7 @@ def test_its_own_files_are_in_the_lists(client: OverlaidClient) -> None:
     assert client.environments() == ["base", "dev"]
 
 
-def test_another_environment_has_none_of_them(client: OverlaidClient) -> None:
+def test_overlay_files_are_not_in_other_environments(client: OverlaidClient) -> None:
     found = client.fetch("app/init.sls", "dev")
     assert found is not None
     assert found.read_text() == "theirs"

@@ -159,7 +159,7 @@ def test_wrong_pieces_are_refused_and_leave_nothing(
     ]
 
 
-def test_what_the_master_refuses_is_an_error_and_not_an_absent_file(
+def test_refusal_of_the_master_is_an_error_and_not_a_missing_file(
     source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = CachingClient(source, cache)
@@ -308,7 +308,7 @@ def test_wrong_files_are_refused(
         CachingClient(source, cache).fetch_all(["top.sls", "app/init.sls"])
 
 
-def test_who_gives_files_one_by_one_is_asked_so(
+def test_files_are_requested_one_by_one_from_an_older_master(
     tree: Path, source: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(request: FilesRequest) -> FilesReply:

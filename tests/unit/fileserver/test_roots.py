@@ -168,7 +168,7 @@ def test_pipes_and_folders_are_no_files(tree: Path) -> None:
     assert "pipe" not in [e.path for e in client.entries()]
 
 
-def test_no_more_hashes_are_remembered_than_so_many(
+def test_number_of_cached_hashes_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "HASHES_KEPT", 2)

@@ -111,7 +111,7 @@ def test_a_store_keeps_values(context: Context) -> None:
     assert context.call("data.dump", "[1]") is False
 
 
-def test_what_jobs_write_at_once_is_all_kept(context: Context) -> None:
+def test_concurrent_updates_of_data_are_all_stored(context: Context) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: context.call("data.update", key, 1), "abcdefghijklmnop"))
     assert sorted(context.call("data.keys")) == list("abcdefghijklmnop")
@@ -149,7 +149,7 @@ def test_an_fstab_is_read(context: Context, tmp_path: Path) -> None:
         ("ps.kill_pid", [0, 0]),
     ],
 )
-def test_what_is_no_such_name_is_refused(context: Context, fun: str, args: list[Any]) -> None:
+def test_invalid_name_is_refused(context: Context, fun: str, args: list[Any]) -> None:
     with pytest.raises(UsageError):
         context.call(fun, *args)
 

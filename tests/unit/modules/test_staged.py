@@ -36,7 +36,7 @@ def test_without_a_mode_the_umask_says(tmp_path: Path) -> None:
     assert _modes(tmp_path) == {"f": 0o640}
 
 
-def test_what_was_staged_and_not_asked_for_is_not_made(tmp_path: Path) -> None:
+def test_staged_file_is_not_created_unless_committed(tmp_path: Path) -> None:
     with Staged([(tmp_path / "f", b"x", None)]):
         pass
     assert not list(tmp_path.iterdir())

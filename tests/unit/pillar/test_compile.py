@@ -309,7 +309,7 @@ def test_names_of_an_include_hold_for_what_it_includes_and_for_plain_names_after
     assert compiled(files).pillar == {"q": 1, "r": 1, "t": 1, "k": {"s": "none"}}
 
 
-def test_what_is_included_can_be_made_to_win(compiled: Compile) -> None:
+def test_included_pillar_overrides_with_includes_override_sls(compiled: Compile) -> None:
     files = {"top.sls": ALL, "p.sls": "include: [q]\nv: p\n", "q.sls": "v: q\n"}
     assert compiled(files).pillar == {"v": "p"}
     assert compiled(files, includes_override_sls=True).pillar == {"v": "q"}

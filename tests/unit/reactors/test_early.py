@@ -103,7 +103,7 @@ async def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is
         assert recorder.done == ["render 1 at1", "perform go/x 1"]
 
 
-async def test_another_event_is_rendered_for_itself() -> None:
+async def test_different_event_is_rendered_separately() -> None:
     async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1), stored)
@@ -127,7 +127,7 @@ async def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
         assert recorder.done == ["render 1 at1", "render 3 at3"]
 
 
-async def test_what_the_reactor_causes_is_not_expected() -> None:
+async def test_events_caused_by_the_reactor_are_not_rendered_early() -> None:
     async with playing() as (engine, _bus, recorder):
         engine.expect(event(1, tag=f"{OWN_TAGS}failed"), being_stored())
         engine.expect(event(2, user=USER), being_stored())
@@ -163,7 +163,7 @@ async def test_an_event_that_was_not_stored_is_forgotten() -> None:
         assert recorder.done == [f"render {number} at{number}" for number in (1, 2, 3, 4)]
 
 
-async def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane() -> None:
+async def test_event_stored_with_other_data_is_rendered_again() -> None:
     async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1, value=float("nan")), stored)
@@ -175,7 +175,7 @@ async def test_what_comes_back_otherwise_is_rendered_again_and_leaves_its_lane()
         assert recorder.done[3:] == ["render 2 at2"]
 
 
-async def test_one_whose_event_is_past_leaves_its_lane() -> None:
+async def test_early_rendering_of_a_past_event_frees_its_slot() -> None:
     recorder, stored = Recorder(), being_stored()
     early = EarlyRenderings(recorder.render, 1)
     early.begin("", event(1), "f.sls", stored)

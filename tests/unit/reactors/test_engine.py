@@ -161,7 +161,7 @@ async def test_failures_are_events_and_the_rest_goes_on() -> None:
     assert engine.status().lag == 0
 
 
-async def test_what_the_reactor_started_does_not_start_it_again() -> None:
+async def test_events_caused_by_the_reactor_start_no_reaction() -> None:
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1", user="Reactor")
     bus.add("catena/reactor/failed")

@@ -80,7 +80,7 @@ def test_date_is_that_of_salt(value: Any, found: str) -> None:
     ["", "bogus", "2002", "123456", "20021332", "last monday", "-5 days", [], {}, "nan", "inf",
      "9" * 30, "13/32/2002", "2002-02-30"],
 )  # fmt: skip
-def test_what_is_no_date_or_could_be_two_is_refused(value: Any) -> None:
+def test_invalid_or_ambiguous_date_is_refused(value: Any) -> None:
     with pytest.raises(TemplateRuntimeError, match="is not a date"):
         strftime(value)
 

@@ -12,7 +12,7 @@ from jinja2.bccache import Bucket
 from catena.renderers.jinja_lean import Bytecode
 
 
-def test_what_was_left_for_later_comes_when_it_is_needed() -> None:
+def test_lazily_imported_modules_are_imported_on_use() -> None:
     code = (
         "import sys\n"
         "import catena.renderers.jinja as own\n"

@@ -26,7 +26,9 @@ def test_a_limit_inside_another_leaves_the_outer_one_in_force() -> None:
             pass
 
 
-def test_an_error_that_was_swallowed_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_limit_error_is_raised_again_when_it_was_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("catena.renderers.jinja_limits._AGAIN_SECONDS", 0.02)
     swallowed = 0
     with pytest.raises(LimitError), limited_time(0.02):
@@ -40,7 +42,7 @@ def test_an_error_that_was_swallowed_comes_again(monkeypatch: pytest.MonkeyPatch
                     raise
 
 
-def test_another_thread_has_no_such_limit() -> None:
+def test_time_limit_does_not_apply_to_other_threads() -> None:
     done = []
 
     def work() -> None:

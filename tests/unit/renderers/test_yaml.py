@@ -143,9 +143,7 @@ def test_an_alias_has_the_lines_of_what_it_names_and_a_merged_key_too() -> None:
         ("!!seq {a: b}\n", 1, "not allowed on a mapping"),
     ],
 )
-def test_what_the_parser_itself_lets_pass_names_its_line(
-    text: str, line: int, reason: str
-) -> None:
+def test_error_beyond_the_yaml_parser_names_its_line(text: str, line: int, reason: str) -> None:
     with pytest.raises(YamlFaultError) as caught:
         yaml.load(text, "f")
     assert caught.value.place.line == line

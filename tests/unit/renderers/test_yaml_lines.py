@@ -68,7 +68,7 @@ def assert_read_alike(text: str) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_is_read_is_what_the_general_parser_reads(seed: int) -> None:
+def test_quick_reader_gives_the_values_of_the_general_parser(seed: int) -> None:
     chance = random.Random(seed)
     assert sum(assert_read_alike(some_text(chance)) for _ in range(4000)) > 100
 

@@ -281,7 +281,7 @@ def test_custom_grains_see_the_options(module: Callable[[str, str], None], run: 
     assert run("grains.get", "orc").ret.value == ["web1", True]
 
 
-def test_what_is_synced_can_be_chosen(roots: Path, run: Run) -> None:
+def test_sync_applies_extmod_whitelist_and_blacklist(roots: Path, run: Run) -> None:
     (roots / "_modules").mkdir()
     for name in ("orca", "orcb"):
         (roots / "_modules" / f"{name}.py").write_text("def f():\n    return 1\n")

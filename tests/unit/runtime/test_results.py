@@ -28,7 +28,7 @@ def test_everything_becomes_json(value: Any) -> None:
 
 
 @given(anything)
-def test_what_is_plain_already_stays_as_it_is(value: Any) -> None:
+def test_plain_value_is_not_changed(value: Any) -> None:
     made = plain(value)
     assert is_plain(made) == json.dumps(made, ensure_ascii=False).isascii()
     if is_plain(value):

@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> ResumeFile:
     return ResumeFile(tmp_path / "conf", tmp_path / "pki")
 
 
-def test_what_was_written_is_read(file: ResumeFile) -> None:
+def test_resume_file_is_read_as_written(file: ResumeFile) -> None:
     file.write(POINT)
     assert file.waiting() == POINT
     assert file.taken() is None
@@ -62,7 +62,7 @@ hmac: "3c421f6c5f81d6b6aac995acb1ef3df6603cca5999ef2972750c0033e5a893b0"
 """
 
 
-def test_what_an_earlier_agent_wrote_is_read_and_the_other_way_round() -> None:
+def test_resume_file_is_compatible_with_earlier_agents() -> None:
     assert parse(EARLIEST, KEY) == POINT
     assert serialise(POINT, KEY) == EARLIEST
 
@@ -162,7 +162,7 @@ def test_cleaning_one_run_keeps_an_unsigned_file_of_another_run(
     assert file.path.exists() is not goes
 
 
-def test_another_hosts_file_is_refused(file: ResumeFile) -> None:
+def test_resume_file_of_another_host_is_refused(file: ResumeFile) -> None:
     file.write(POINT)
     file.path.write_bytes(serialise(POINT, b"other key, 32 bytes long, really"))
     with pytest.raises(MalformedResumeFileError, match=r"signature.*mgractionchains\.clean"):

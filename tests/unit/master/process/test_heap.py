@@ -29,7 +29,7 @@ def test_threads_share_arenas_and_free_pages_go_back(monkeypatch: pytest.MonkeyP
     assert [name for name, *_ in library.called] == ["mallopt"] * 3 + ["malloc_trim"]
 
 
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_library_without_mallopt_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     library = Library()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
     heap.share_memory()

@@ -100,6 +100,6 @@ def test_a_result_comes_back() -> None:
 @pytest.mark.parametrize(
     "text", ["", "short", "../../etc/passwd", "a" * 200, "-a2345678", "a b c d e"]
 )
-def test_what_is_no_run_id_is_refused(text: str) -> None:
+def test_invalid_run_id_is_refused(text: str) -> None:
     with pytest.raises(CatenaError):
         p.run_id(text)

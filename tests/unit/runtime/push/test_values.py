@@ -84,11 +84,11 @@ def test_a_value_that_holds_itself_is_refused() -> None:
         b"[" * 100_000,
     ],
 )
-def test_what_is_malformed_is_refused(data: bytes) -> None:
+def test_malformed_value_is_refused(data: bytes) -> None:
     with pytest.raises(RecordError):
         values.loads(data)
 
 
-def test_what_is_nested_too_deeply_is_refused() -> None:
+def test_too_deeply_nested_value_is_refused() -> None:
     with pytest.raises(LimitError):
         values.loads(b"[" * 900 + b"]" * 900)

@@ -112,7 +112,7 @@ def test_include_is_put_in(tmp_path: Path) -> None:
         ("Host\n", "SSH configuration"),
     ],
 )
-def test_what_breaks_the_grammar_is_refused(tmp_path: Path, config: str, words: str) -> None:
+def test_invalid_ssh_configuration_is_refused(tmp_path: Path, config: str, words: str) -> None:
     with pytest.raises(CatenaError, match=words):
         routed(tmp_path, config)
 

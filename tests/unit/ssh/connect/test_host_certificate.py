@@ -72,7 +72,7 @@ def test_other_authority_and_altered_certificate_are_refused(tmp_path: Path) -> 
         check(replace(found, critical=b"x"), "other", [public(tmp_path)])
 
 
-def test_nothing_that_a_host_sends_is_more_than_refused(tmp_path: Path) -> None:
+def test_truncated_or_altered_host_certificate_is_refused(tmp_path: Path) -> None:
     blob = signed(tmp_path, "-h", "-n", "box")
     keys = [public(tmp_path)]
     for end in range(len(blob)):

@@ -23,7 +23,7 @@ def test_paramiko_comes_with_the_first_host_only_and_without_its_test_tools() ->
     assert done.stderr == ""
 
 
-def test_its_version_is_the_installed_one_and_is_found_without_its_records() -> None:
+def test_paramiko_version_is_found_without_importlib_metadata() -> None:
     code = (
         "import sys\n"
         "from catena.ssh.connect.library import paramiko\n"

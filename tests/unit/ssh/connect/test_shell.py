@@ -57,7 +57,7 @@ NASTY = [
 ]
 
 
-def test_nothing_is_expanded_on_the_way() -> None:
+def test_arguments_are_not_expanded_by_the_shell() -> None:
     text = for_login_shell(wrapped([sys.executable, "-c", SHOW, *NASTY], TARGET, "ab", sudo=False))
     assert obeyed(text) == "\0".join(NASTY).encode()
 
@@ -87,7 +87,7 @@ def test_the_password_is_never_part_of_a_command() -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["a\0b"]])
-def test_what_is_no_command_is_refused(argv: list[str]) -> None:
+def test_invalid_command_is_refused(argv: list[str]) -> None:
     with pytest.raises(ValueError, match="command"):
         wrapped(argv, TARGET, "ab", sudo=False)
 

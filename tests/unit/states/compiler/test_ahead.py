@@ -88,7 +88,7 @@ def test_work_is_not_deferred_in_a_journalled_run(world: Any) -> None:
     assert told == NAMES
 
 
-def test_nothing_is_prepared_by_a_trial(world: Any) -> None:
+def test_mode_prepares_nothing_ahead(world: Any) -> None:
     told: list[str] = []
     made = _world(world, _works(LEAST), told)
     made.context = made.context.with_(test=True)

@@ -78,7 +78,7 @@ def test_a_failed_requisite_wins_over_nothing_changed(world: Any) -> None:
     assert outcome(world, "require: [{test: bad}]", "onchanges: [{test: same}]") == "failed"
 
 
-def test_in_test_mode_what_would_change_counts_as_failed_for_onfail(world: Any) -> None:
+def test_predicted_change_counts_as_failed_for_onfail_in_test_mode(world: Any) -> None:
     assert outcome(world, "onfail: [{test: chg}]", test=True) == "ran"
     assert outcome(world, "onfail: [{test: same}]", test=True) == "skipped"
 

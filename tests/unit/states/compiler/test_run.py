@@ -275,7 +275,7 @@ def test_a_umask_holds_for_whatever_a_state_makes(world: Any, tmp_path: Path) ->
     )
 
 
-def test_what_a_reload_can_not_read_fails_the_state(
+def test_failed_reload_of_the_pillar_fails_the_state(
     world: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     w = world("a: {test.nop: [{reload_pillar: true}]}\nb: test.nop\n")

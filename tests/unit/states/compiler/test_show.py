@@ -76,7 +76,7 @@ def test_arguments_can_not_change_what_is_called(world: Any) -> None:
     assert (chunk["state"], chunk["fun"]) == ("test", "nop")
 
 
-def test_what_begins_with_one_underscore_is_a_module_without_a_function(world: Any) -> None:
+def test_name_with_a_leading_underscore_is_a_module_without_a_function(world: Any) -> None:
     for show in ("state.show_sls", "state.show_low_sls"):
         answer = world("a: {test.nop: [], _b: [1]}\n").call(show, "t")
         assert "No function declared in state 'a' in SLS 't'" in answer[0]
@@ -161,7 +161,7 @@ def test_modules_with_their_function_in_the_list_come_first(world: Any) -> None:
     assert [chunk["state"] for chunk in low(world, text)] == ["environ", "test"]
 
 
-def test_what_waits_directly_moves_a_state_and_nothing_further_away(world: Any) -> None:
+def test_direct_requisite_moves_a_state_and_an_indirect_one_does_not(world: Any) -> None:
     chunks = low(
         world,
         "c: {test.nop: [{order: 30}]}\nb: {test.nop: [{order: 20}, {require: [{test: c}]}]}\n"

@@ -26,7 +26,7 @@ def test_dotted_names_reach_files_and_folders(world: Any) -> None:
     assert rows["extra"]["__sls__"] == "web.conf.extra"
 
 
-def test_what_includes_its_includer_does_not_own_it(world: Any) -> None:
+def test_circular_include_does_not_own_the_states_of_its_includer(world: Any) -> None:
     w = world(
         "include: [inner]\na:\n  test.nop:\n    - require: [{sls: inner}]\n",
         files={"inner.sls": "include: [t]\n" + nops("i")},
@@ -112,7 +112,7 @@ def test_requiring_an_excluded_state_is_a_fault_and_requiring_in_is_none(world: 
     assert list(world(text % "require_in").ran()) == ["a"]
 
 
-def test_what_an_excluded_file_puts_into_others_must_be_there_and_is_not_put(world: Any) -> None:
+def test_requisites_in_of_an_excluded_file_are_checked_and_not_applied(world: Any) -> None:
     text = "include: [out]\nexclude: [{sls: out}]\n" + nops("b")
     gone = "a:\n  test.%s:\n    - require_in: [{test: %s}]\n"
     (fault,) = world(text, files={"out.sls": gone % ("nop", "nobody")}).faults()

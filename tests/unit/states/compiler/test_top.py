@@ -87,7 +87,7 @@ def test_malformed_top_files_are_errors(world: Any, text: Any, phrase: Any) -> N
     assert phrase in fault
 
 
-def test_another_top_file(world: Any) -> None:
+def test_state_top_uses_the_given_top_file(world: Any) -> None:
     w = world(files={"top.sls": "base: {'*': [a]}\n", "x/t.sls": "base: {'*': [b]}\n", **NOP})
     assert [row["__id__"] for row in w.call("state.top", "x/t.sls").values()] == ["b"]
 
