@@ -14,12 +14,13 @@ import pytest
 from tests.support.ssh_server import USER, SshServer
 from tests.support.terminal import PATIENCE_SECONDS, Terminal, frames, plain
 
-#: Each host waits in its second state, and fails in its third.
+#: Each host waits in its second state, until the folder of the test is gone at the latest, and
+#: fails in its third.
 STATES = """\
 first: {{test.nop: []}}
 held:
   cmd.run:
-    - name: while ! test -e {gate}; do sleep 0.1; done
+    - name: while test -d {folder} && ! test -e {gate}; do sleep 0.1; done
 the last:
   cmd.run:
     - name: exit 5
@@ -35,7 +36,7 @@ class Site:
         states = folder / "states"
         states.mkdir()
         self.etc.mkdir()
-        (states / "held.sls").write_text(STATES.format(gate=self.gate))
+        (states / "held.sls").write_text(STATES.format(folder=folder, gate=self.gate))
         (self.etc / "master").write_text(
             f"ssh_user: {USER}\nssh_timeout: 20\nssh_max_procs: 2\nroot_dir: {folder}\n"
             f"ssh_known_hosts_file: {server.known_hosts}\nfile_roots: {{base: [{states}]}}\n"
@@ -95,7 +96,7 @@ def test_raw_command_that_fails_is_shown_by_code_and_last_line(
     site: Site, terminal: Callable[..., Terminal]
 ) -> None:
     text = f"echo no such disk >&2; test -e {site.gate} || {{ touch {site.gate}; exit 4; }}; "
-    text += f"while ! test -e {site.gate}2; do sleep 0.1; done"
+    text += f"while test -d {site.etc} && ! test -e {site.gate}2; do sleep 0.1; done"
     view = terminal("ssh", "*", "--max-procs", "1", "-r", text)
     view.frame("1 failed", "exit code 4: no such disk")
     Path(f"{site.gate}2").touch()

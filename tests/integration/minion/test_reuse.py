@@ -108,8 +108,8 @@ def test_deadline_of_a_reused_process_counts_from_the_job() -> None:
     assert JobProcess(1, 60.0, process=ref).age(150.0) == 50.0
 
 
-#: Says its shell's parent and that it runs, then waits for a file.
-HOLD = "echo $PPID >> {0}; while [ ! -e {1} ]; do sleep 0.02; done; echo x"
+#: Says its shell's parent and that it runs, then waits for a file or the end of the test's folder.
+HOLD = "echo $PPID >> {0}; while [ -e {0} ] && [ ! -e {1} ]; do sleep 0.02; done; echo x"
 
 
 def is_told(witness: Path) -> bool:
