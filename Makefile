@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Fixtures are shared within a file. tests/support/schedule.py gives the order of the files.
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast test-slow sim trees test-failpoints test-versions test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
+.PHONY: demo test test-fast test-slow sim trees test-failpoints test-versions test-postgres test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -56,6 +56,10 @@ bench-soak: $(STAMP)
 # Older agents with this master, and an older master with agents of this version.
 test-versions: $(STAMP)
 	$(BIN)/python -m pytest -m versions tests/acceptance/test_old_version.py
+
+# The master's tests on PostgreSQL; the few that damage or copy a file of SQLite are skipped.
+test-postgres: $(STAMP)
+	CATENA_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n 2 --dist loadfile tests/integration/master
 
 # Hosts that really boot: Debian 11, 12 and 13 with systemd, and bare PID namespaces. Needs root.
 test-reboot: $(STAMP)

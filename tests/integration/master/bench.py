@@ -37,6 +37,7 @@ from catena.transport.messages import (
     JobReceived,
     JobReturned,
 )
+from tests.support.databases import ON_POSTGRES, new_database
 from tests.support.engines import chains_of
 from tests.support.waiting import PATIENCE_SECONDS, run_ready_tasks, until
 
@@ -228,10 +229,12 @@ async def a_master(
     with tempfile.TemporaryDirectory(prefix="cm") as folder:
         for name in ("srv", "pillar"):
             (Path(folder) / name).mkdir()
-        base = {
+        base: dict[str, Any] = {
             "file_roots": {"base": [f"{folder}/srv"]},
             "pillar_roots": {"base": [f"{folder}/pillar"]},
         }
+        if ON_POSTGRES:
+            base["database"] = new_database(Path(folder))
         made = MasterSettings(root_dir=folder, **{**base, **settings})
         bench = Bench(placed(made, (), Path(folder), "master"), engines)
         await bench.start()

@@ -22,6 +22,7 @@ from catena.master.store.database import Store, StoreCorruptError
 from catena.master.store.tables import FACTS
 from catena.transport import keys
 from tests.integration.master.bench import a_master
+from tests.support.databases import ON_POSTGRES
 
 Damage = Callable[[bytes], bytes]
 PAGE = 4096
@@ -354,6 +355,7 @@ def test_damaged_key_stops_the_start(tmp_path: Path, name: str, damage: str) -> 
 # -- damage that shows while the master runs ------------------------------------------------------
 
 
+@pytest.mark.skipif(ON_POSTGRES, reason="it damages a file of SQLite")
 async def test_damage_found_while_serving_stops_new_orders_and_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,6 +30,7 @@ from catena.master.process.clocks import HostClocks
 from catena.master.requests.blobs import Blobs
 from catena.master.store.database import Store
 from catena.master.store.tables import JOBS, KEYS, MINIONS
+from tests.support.databases import new_database
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = 3600.0
@@ -273,8 +274,8 @@ async def a_bench(
     url: str = "",
     renderer: ChunkRenderer | None = None,
 ) -> AsyncIterator[Bench]:
-    """Yield a fresh bench, whose store is an SQLite file or that of *url*."""
-    store = Store(url or f"sqlite:///{folder / 'master.db'}")
+    """Yield a fresh bench, whose store is a new database or that of *url*."""
+    store = Store(url or new_database(folder / "master.db"))
     await store.open()
     try:
         bench = Bench(folder, store, minions, renderer)
