@@ -25,8 +25,8 @@ from catena.master.executions import approvals
 from catena.master.executions import rows as execution_rows
 from catena.master.executions.approval_rules import ApprovalState
 from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
-from catena.master.store.backup import next_epoch
 from catena.master.store.metadata import Ready
+from catena.master.store.used_numbers import next_epoch
 
 #: Maximum number of entries that one request adds, over all minions.
 MAX_ENTRIES = 200_000

@@ -17,7 +17,7 @@ from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ChainEvent
 from catena.master.chains.model import ChainExecution, ChainRecord
 from catena.master.executions.lifecycle import ExecutionEvent, ExecutionState
-from catena.master.store.backup import next_epoch
+from catena.master.store.used_numbers import next_epoch
 
 #: Reason of an execution whose outcome is unknown: the host crashed between its begin and end.
 INTERRUPTED = "interrupted"

@@ -11,22 +11,13 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
 
-import sqlalchemy as sa
-
 from catena.core.errors import CatenaError, NotFoundError
 from catena.core.files import private_folder, sync_folder
-from catena.master.store import restored, schema, tables
+from catena.master.store import restored, schema, used_numbers
 from catena.master.store.upkeep import faults, opened
 
 #: Number of pages that a backup copies before it lets the master write.
 _STEP_PAGES = 2000
-#: How far ids and epochs jump in a restored database. The lost master assigned numbers after the
-#: backup, and minions have journals under those numbers, so none may be reused.
-ID_GAP = 1_000_000
-EPOCH_GAP = 1_000
-#: Name of the fact with the highest epoch that must not be assigned again.
-EPOCH_FLOOR = "epoch_floor"
-_NUMBERED = ("chain", "action", "run", "event")
 
 
 class BackupError(CatenaError):
@@ -96,8 +87,9 @@ def _copy(database: Path, partial: Path) -> None:
 def restore(database: Path, source: Path, aside: Path, now: float) -> None:
     """Replace the database by a backup; keep the replaced file as *aside*.
 
-    Numbers that the master may have assigned after the backup are skipped, so that a new chain is
-    never mistaken for one that a minion knows. An interrupted call can safely be repeated.
+    Numbers that a master may have assigned after the backup are skipped, so that a new chain is
+    never mistaken for one that a minion knows. The replaced database tells some of them: it may
+    have been restored from the same backup. An interrupted call can safely be repeated.
 
     Args:
         database: the file of the master's database; it may be missing.
@@ -115,8 +107,9 @@ def restore(database: Path, source: Path, aside: Path, now: float) -> None:
         _copy(source, partial)
         with opened(f"sqlite:///{partial}") as engine:
             schema.upgrade(engine)
-        _skip_numbers(partial)
-        restored.mark(partial, now)
+        used = used_numbers.read(partial, now).merged(used_numbers.read(database, now))
+        used_numbers.skip(partial, used, now)
+        restored.mark(partial, now, used.jid)
         _sync(partial)
         for suffix in ("", "-wal", "-shm"):
             old = database.with_name(database.name + suffix)
@@ -147,25 +140,6 @@ def _check_backup(source: Path) -> None:
         )
 
 
-def _skip_numbers(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as conn, conn:
-        (epoch,) = conn.execute("SELECT coalesce(max(epoch), 0) FROM run").fetchone()
-        row = conn.execute("SELECT value FROM fact WHERE name = ?", (EPOCH_FLOOR,)).fetchone()
-        floor = max(int(epoch), int(row[0]) if row else 0) + EPOCH_GAP
-        conn.execute("INSERT OR REPLACE INTO fact VALUES (?, ?)", (EPOCH_FLOOR, str(floor)))
-        used = dict(conn.execute("SELECT name, seq FROM sqlite_sequence"))
-        for name in _NUMBERED:
-            conn.execute("DELETE FROM sqlite_sequence WHERE name = ?", (name,))
-            row = (name, used.get(name, 0) + ID_GAP)
-            conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", row)
-
-
 def _sync(path: Path) -> None:
     with path.open("rb") as handle:
         os.fsync(handle.fileno())
-
-
-def next_epoch(conn: sa.Connection, epoch: int) -> int:
-    """Return the epoch after *epoch*, beyond those that a lost master may have used."""
-    query = sa.select(tables.FACTS.c.value).where(tables.FACTS.c.name == EPOCH_FLOOR)
-    return max(epoch, int(conn.execute(query).scalar() or 0)) + 1

@@ -16,7 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from catena.core.ids import is_jid, jid_at, jid_time
+from catena.core.ids import jid_at, jid_time
 from catena.master.store.tables import FACTS
 
 #: Name of the fact with the time of the restoration, seconds since the epoch.
@@ -33,20 +33,21 @@ _OPEN_DELIVERIES = """
 """
 
 
-def mark(path: Path, now: float) -> None:
+def mark(path: Path, now: float, newest: str) -> None:
     """Record in a database file when it was restored, and up to which jid jobs may have run.
 
-    The clock of this host may be behind that of the lost one. Therefore the newest jid of the
-    backup counts too, unless it is more than a day in the future. The lost master continued from
-    that jid, one microsecond per job; JID_GAP skips the jids that it may have used.
+    The clock of this host may be behind that of the lost one, which then continued from its newest
+    jid, one microsecond per job; JID_GAP skips the jids that it may have used.
+
+    Args:
+        path: the restored database.
+        now: wall clock, seconds since the epoch.
+        newest: the highest jid that is known to be used; "": none.
     """
-    at = datetime.fromtimestamp(now, UTC)
+    at = jid_at(datetime.fromtimestamp(now, UTC))
+    counted = jid_at(jid_time(newest) + JID_GAP) if newest >= at else ""
+    value = json.dumps({"at": now, "jid": max(counted, at)})
     with closing(sqlite3.connect(path)) as conn, conn:
-        query = "SELECT jid FROM job WHERE jid < ? ORDER BY jid DESC"
-        found = (row[0] for row in conn.execute(query, (jid_at(at + timedelta(days=1)),)))
-        newest = next((jid for jid in found if is_jid(jid)), "")
-        counted = jid_at(jid_time(newest) + JID_GAP) if newest >= jid_at(at) else ""
-        value = json.dumps({"at": now, "jid": max(counted, jid_at(at))})
         conn.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (RESTORED, value))
 
 

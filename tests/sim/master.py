@@ -259,6 +259,11 @@ class MasterHost:
         #: Begin and end of each time of which a restored store knows nothing.
         self.forgotten: list[tuple[float, float]] = []
         self._backup: tuple[Path, float] | None = None
+        #: Whether its clock was once set forward between a power cut and the next start, so that
+        #: no master could notice it.
+        self.was_set_forward_unseen = False
+        #: By how much the clock was wrong at the power cut after which no master started yet.
+        self._wrong_at_cut: float | None = None
 
     def _below_root(self, settings: Mapping[str, Any]) -> MasterSettings:
         return MasterSettings(
@@ -287,6 +292,9 @@ class MasterHost:
             return
         self.program = Program("master", self)
         self.stage.tell("master", "starts")
+        if self._wrong_at_cut is not None:
+            self.was_set_forward_unseen |= self.clock.wrong > self._wrong_at_cut
+            self._wrong_at_cut = None
         patches: dict[str, Any] = {
             "Store": SimStore,
             "Workers": _Workers,
@@ -394,6 +402,7 @@ class MasterHost:
                 kept = f"; power cut; {self.disk.cut(self.stage.rng)}"
             self.boots += 1
             self.clock.boot()
+            self._wrong_at_cut = self.clock.wrong
         self.stage.tell("master", f"is gone{kept}")
         self.stage.later(RESTART_SECONDS * self.stage.rng.uniform(0.3, 4), self.start)
 

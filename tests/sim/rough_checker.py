@@ -171,9 +171,14 @@ class RoughChecker(Checker):
             or (self.forgets(order) and own_end.search(text) is not None)
             or self._could_not_clean(text)
             # By the wall clock, which may be wrong, it has waited for a day.
-            or (world.master.hosts > 1 and _EXPIRED in text)
+            or (self._has_unseen_clock() and _EXPIRED in text)
             or (bool(places & world.obstructed) and _NOTHING_WAITS in text)
         )
+
+    def _has_unseen_clock(self) -> bool:
+        """Return whether the master's wall clock may have jumped without a master to notice it."""
+        master = self._world.master
+        return master.hosts > 1 or master.was_set_forward_unseen
 
     def _could_not_clean(self, text: str) -> bool:
         """Return whether a chain met the resume file of one whose clean-up had failed there.

@@ -19,6 +19,7 @@ from catena.master.executions import due
 from catena.master.executions.due import Due, DueVerdict
 from catena.master.gate.minion_gate import MinionGate
 from catena.master.jobs import own_job_rows
+from catena.master.store import used_numbers
 from catena.minion.jobs import seen
 from catena.runtime import resume_file
 from tests.sim import world
@@ -116,8 +117,9 @@ def lets_jids_be_taken(stack: ExitStack, made: World | None) -> None:
 def confirms_what_has_ended(stack: ExitStack, made: World | None) -> None:
     """An order whose job has ended here before is confirmed, and nothing follows."""
     stack.enter_context(mock.patch.dict(seen.REFUSALS, {"done": ""}))
-    gap = mock.patch("catena.master.store.restored.JID_GAP", timedelta())
-    stack.enter_context(gap)
+    stack.enter_context(mock.patch("catena.master.store.restored.JID_GAP", timedelta()))
+    alone = mock.patch.object(used_numbers.UsedNumbers, "merged", lambda self, _: self)
+    stack.enter_context(alone)
 
 
 #: What is broken -> a seed that shows it.

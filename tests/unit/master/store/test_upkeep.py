@@ -7,18 +7,20 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from catena.core import ids
 from catena.core.config.master import MasterSettings
 from catena.core.errors import InvalidStateError, UsageError
 from catena.master.contributions import retention as retentions
 from catena.master.process import retention
 from catena.master.requests.once import Once
-from catena.master.store import backup, lock, restored, schema, upkeep
+from catena.master.store import backup, lock, restored, schema, upkeep, used_numbers
 from catena.master.store.chain_tables import CHAINS
 from catena.master.store.database import Store
 from catena.master.store.execution_tables import RUNS
@@ -133,15 +135,40 @@ async def test_restored_store_does_not_reuse_numbers_of_the_lost_one(
         "chain 1 (first) was running"
     ]
     made = await written(database, chain("new"))
-    assert made > lost + backup.ID_GAP // 2
-    epoch = await written(database, lambda conn: backup.next_epoch(conn, 7))
-    assert epoch > 7 + backup.EPOCH_GAP // 2
+    assert made > lost + used_numbers.ID_GAP // 2
+    epoch = await written(database, lambda conn: used_numbers.next_epoch(conn, 7))
+    assert epoch > NOW
     assert upkeep.summary(url(aside)).rows["chain"] == 2
-    # A second restore, of the same backup, must not begin at the same numbers again.
-    again = tmp_path / "again.db"
-    backup.back_up(database, again)
-    backup.restore(database, again, tmp_path / "lib" / "old2.db", NOW)
-    assert await written(database, chain("newer")) > made + backup.ID_GAP // 2
+
+
+async def test_second_restore_of_a_backup_reuses_no_number_of_the_first(
+    database: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    backup.restore(database, copy, tmp_path / "lib" / "old.db", NOW)
+    made = await written(database, chain("new"))
+    epoch = await written(database, lambda conn: used_numbers.next_epoch(conn, 7))
+    jid = ids.jid_at(datetime.fromtimestamp(NOW + 5, UTC))
+    await written(database, job(jid, None))
+
+    backup.restore(database, copy, tmp_path / "lib" / "old2.db", NOW - 100)
+    assert await written(database, chain("newer")) > made + used_numbers.ID_GAP // 2
+    assert await written(database, lambda conn: used_numbers.next_epoch(conn, 7)) > epoch
+    assert await written(database, restored.horizon) > jid
+
+
+async def test_second_restore_of_a_backup_after_a_total_loss_counts_newer_epochs(
+    database: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.db"
+    backup.back_up(database, copy)
+    epochs = []
+    for number, at in enumerate((NOW, NOW + 3600)):
+        lost = tmp_path / f"host{number}" / "master.db"
+        backup.restore(lost, copy, tmp_path / "aside.db", at)
+        epochs.append(await written(lost, lambda conn: used_numbers.next_epoch(conn, 7)))
+    assert epochs[1] - epochs[0] >= 3600
 
 
 @pytest.mark.parametrize("renames", range(3))
