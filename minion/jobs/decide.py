@@ -7,9 +7,13 @@ from typing import Optional
 
 from catena.core.frozen import dataclass
 
-#: Maximum number of starts of a job whose processes died before they claimed it, and of a
-#: resumable job (its journal knows which actions have ended). Any other job starts once.
+#: Maximum number of starts of a resumable job whose processes died: its journal knows which
+#: actions have ended. Any other job starts once.
 ATTEMPTS = 3
+#: Maximum number of processes for a job that none of them has claimed, so that nothing of it has
+#: run. The first is replaced at once, the others after a pause of a second each: a host that shuts
+#: down kills each process that the agent starts until it ends the agent, too.
+PROCESSES = 30
 #: Minimum limit in bytes of output that a job may print besides its functions' captured output.
 OUTPUT_FLOOR = 1024 * 1024
 
@@ -24,6 +28,8 @@ class Next(Enum):
     queue_first = "queue_first"  #: it begins again, before all others
     attach = "attach"  #: the process that claimed it is still running
     postpone = "postpone"  #: it needs disk space, or the master
+    pause = "pause"  #: it has not begun, and begins again after a pause
+    cannot_begin = "cannot_begin"  #: it has not begun, and does not
     killed = "killed"  #: it was killed; its return gives the reason
     died = "died"  #: its process ended without a return
 
@@ -91,7 +97,18 @@ def after_end(ended: Ended) -> Next:
         return Next.died
     if ended.hindered:
         return Next.postpone
-    return Next.queue_first if ended.unclaimed + 1 < ATTEMPTS else Next.died
+    if ended.unclaimed + 1 >= PROCESSES:
+        return Next.cannot_begin
+    return Next.pause if ended.unclaimed else Next.queue_first
+
+
+def continues_after_pause(attempts: int) -> bool:
+    """Return whether a job that continues from its journal does so after a pause.
+
+    Args:
+        attempts: number of its processes that have died.
+    """
+    return attempts > 1
 
 
 def goes_on(resumable: bool, claimed: bool, attempts: int) -> bool:

@@ -8,11 +8,11 @@ dies before it acts finds the request at its next start (`Start.pending_after`).
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, List, Mapping, Optional, Sequence
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, field
 from catena.minion.log import Log
 
 #: Seconds for which a reboot waits for the master to store the return.
@@ -34,6 +34,8 @@ class Promise:
     orders: int = 0
     #: Chain that made the request; 0: none.
     chain: int = 0
+    #: jids whose returns contain the request: a chunk's, and those of resumes that came too early.
+    keys: List[str] = field(default_factory=list)
 
 
 class Commands:
@@ -63,7 +65,10 @@ class Commands:
 
 
 class Afterwards:
-    """Carries out requests; at most one per job.
+    """Carries out requests; a request that several jobs return is one.
+
+    A host that is already going down must not be rebooted again: the second command could reach
+    the next boot.
 
     Args:
         boot_id: id of the running boot.
@@ -87,7 +92,7 @@ class Afterwards:
         self._deadline = deadline_seconds
         self._restart = restart
         self._log = log
-        self._promises: Dict[str, Promise] = {}
+        self._promises: List[Promise] = []
         self._commands = commands or Commands()
 
     def promise(self, key: str, after: Mapping[str, Any], now: float, wait: float) -> None:
@@ -111,53 +116,63 @@ class Afterwards:
             return
         delay = float(after.get("delay_seconds", 0))
         command = [str(part) for part in after.get("command", ())]
-        due = now + wait + delay
-        self._promises[key] = Promise(kind, command, delay, due, chain=chain)
-        self._log.info(f"job {key}: {kind} follows its return")
+        self._add(Promise(kind, command, delay, now + wait + delay, chain=chain, keys=[key]))
+
+    def _add(self, new: Promise) -> None:
+        for known in self._promises:
+            if (known.kind, known.chain) == (new.kind, new.chain):
+                known.keys += new.keys
+                if not known.orders:
+                    known.due = min(known.due, new.due)
+                return
+        self._promises.append(new)
+        self._log.info(f"job {new.keys[0]}: {new.kind} follows its return")
 
     def _call_off(self, chain: int) -> None:
-        for key, promise in list(self._promises.items()):
+        for promise in list(self._promises):
             if chain and promise.chain == chain:
-                del self._promises[key]
+                self._promises.remove(promise)
                 self._log.info(
-                    f"job {key}: {promise.kind} is cancelled: chain {chain} was given up"
+                    f"job {promise.keys[-1]}: {promise.kind} is cancelled: "
+                    f"chain {chain} was given up"
                 )
 
     def awaits(self, chain: int) -> bool:
         """Return whether a request of *chain* has still to be carried out."""
-        return any(promise.chain == chain for promise in self._promises.values())
+        return any(promise.chain == chain for promise in self._promises)
 
     def stored(self, key: str, now: float) -> None:
         """Note that the master has stored the return: only the requested delay remains."""
-        promise = self._promises.get(key)
-        if promise is not None and promise.orders == 0:
-            promise.due = min(promise.due, now + promise.delay_seconds)
+        for promise in self._promises:
+            if key in promise.keys and not promise.orders:
+                promise.due = min(promise.due, now + promise.delay_seconds)
 
     def service(self, now: float) -> None:
         """Carry out what is due."""
         for code in self._commands.failures():
             self._log.error(f"the reboot command ended with {code}")
-        for key, promise in list(self._promises.items()):
+        for promise in list(self._promises):
             if promise.due > now:
                 continue
             failpoints.hit("agent.after.due")
             if promise.kind != "reboot":
-                del self._promises[key]
+                self._promises.remove(promise)
                 self._restart()
             elif promise.orders >= ORDERS or not promise.command:
-                del self._promises[key]
-                self._log.error(f"job {key}: this host did not reboot")
+                self._promises.remove(promise)
+                self._log.error(f"job {promise.keys[-1]}: this host did not reboot")
             else:
-                self._order(key, promise, now)
+                self._order(promise, now)
 
     def next_due(self) -> Optional[float]:
         """Return when `service` next has something to do; None: nothing."""
-        return min((promise.due for promise in self._promises.values()), default=None)
+        return min((promise.due for promise in self._promises), default=None)
 
-    def _order(self, key: str, promise: Promise, now: float) -> None:
+    def _order(self, promise: Promise, now: float) -> None:
         promise.orders += 1
         promise.due = now + self._deadline
-        self._log.warning(f"job {key}: rebooting this host: {' '.join(promise.command)}")
+        command = " ".join(promise.command)
+        self._log.warning(f"job {promise.keys[-1]}: rebooting this host: {command}")
         try:
             self._commands.start(promise.command)
         except (OSError, CatenaError) as error:

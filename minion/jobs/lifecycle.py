@@ -12,7 +12,7 @@ class Stage(str, Enum):
 
     queued = "queued"  #: durable; waits in the queue
     starting = "starting"  #: left the queue; no process has been requested
-    postponed = "postponed"  #: keeps its place; waits for disk space or for the master
+    postponed = "postponed"  #: keeps its place until an obstacle has passed
     forking = "forking"  #: a process was requested; it is not known yet
     running = "running"  #: its process is known
     stopping = "stopping"  #: killed; the end of its process has not been seen
@@ -64,9 +64,15 @@ MACHINE: Machine[Stage, JobEvent] = Machine(
         Row(_S.forking, _C.attach, _S.running, _A.agent, "its process was forked"),
         Row(_S.running, _C.attach, _S.running, _A.agent, "another process had claimed it"),
         Row(_S.stopping, _C.attach, _S.stopping, _A.agent, "its process is killed, too"),
-        Row(_S.postponed, _C.retry, _S.starting, _A.agent, "there is space on the disk"),
+        Row(_S.postponed, _C.retry, _S.starting, _A.agent, "the obstacle may have passed"),
         *(
-            Row(state, _C.postpone, _S.postponed, _A.agent, "the disk is full, or no master")
+            Row(
+                state,
+                _C.postpone,
+                _S.postponed,
+                _A.agent,
+                "the disk is full, no master, or it died",
+            )
             for state in (_S.starting, _S.forking, _S.running)
         ),
         *(

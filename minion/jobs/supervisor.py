@@ -19,6 +19,9 @@ from catena.minion.jobs.record import Job, JobProcess, Parts
 LOOK_SECONDS = 1.0
 #: Maximum number of lines of a job's own output repeated in the agent's log.
 OUTPUT_LINES = 20
+#: Why a job is postponed besides missing space and an absent master.
+NOT_BEGUN = "its process ended before the job began"
+DIED_AGAIN = "its process died again"
 #: Stages in which a job has, or is about to have, a process.
 AT_WORK = (Stage.forking, Stage.running, Stage.stopping)
 
@@ -128,6 +131,12 @@ class Supervisor:
         elif chosen is Next.queue_first:
             job.unclaimed += 1
             self.requeue(job, spec)
+        elif chosen is Next.pause:
+            job.unclaimed += 1
+            self._pause(job, NOT_BEGUN)
+        elif chosen is Next.cannot_begin:
+            text = f"it could not begin: each of {job.unclaimed + 1} processes ended before that"
+            self._outcomes.fail(job, spec, text)
         else:
             self.died(job, spec, folder)
 
@@ -143,7 +152,10 @@ class Supervisor:
         if decide.goes_on(is_resumable(spec.fun), claimed, folder.attempts()):
             self._parts.log.warning(f"job {job.jid}: its process died; continues from its journal")
             folder.release()
-            self.requeue(job, spec)
+            if job.stage in AT_WORK and decide.continues_after_pause(folder.attempts()):
+                self._pause(job, DIED_AGAIN)
+            else:
+                self.requeue(job, spec)
             return
         tail = folder.output_tail()
         text = "interrupted: the job's process ended without a result; its effect is unknown"
@@ -157,10 +169,13 @@ class Supervisor:
         self._parts.queue.put_back(entry_of(spec))
 
     def postpone(self, job: Job) -> None:
+        """Postpone a job until there is space, or the master; see `_pause`."""
+        self._pause(job, self._parts.store.folder(job.jid).hindrance())
+
+    def _pause(self, job: Job, why: str) -> None:
         """Postpone a job; it keeps its place in the queue, so that no other one passes it."""
         self._parts.jobs.move(job, JobEvent.postpone)
         job.work = None
-        why = self._parts.store.folder(job.jid).hindrance()
         self._parts.log.error(f"job {job.jid}: {why}; it continues when that has passed")
         self._parts.listener.on_postponed(job.jid, why)
 

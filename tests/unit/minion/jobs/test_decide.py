@@ -7,6 +7,7 @@ import pytest
 from catena.minion.jobs.decide import (
     ATTEMPTS,
     OUTPUT_FLOOR,
+    PROCESSES,
     Ended,
     Leftover,
     Next,
@@ -47,7 +48,9 @@ def test_recovered_job_follows_the_first_fact_that_decides(left: Leftover, chose
         (Ended(is_logged_only=True), Next.died),
         (Ended(hindered=True), Next.postpone),
         (Ended(), Next.queue_first),
-        (Ended(unclaimed=ATTEMPTS - 1), Next.died),
+        (Ended(unclaimed=1), Next.pause),
+        (Ended(unclaimed=PROCESSES - 2), Next.pause),
+        (Ended(unclaimed=PROCESSES - 1), Next.cannot_begin),
     ],
 )
 def test_job_without_a_return_begins_again_only_if_no_process_claimed_it(

@@ -72,6 +72,21 @@ def test_follow_ups_of_a_chain_are_cancelled_with_it(host: Host) -> None:
     assert restarts == ["x"] and not witness.exists() and after.next_due() is None
 
 
+def test_reboot_that_several_jobs_of_a_chain_return_is_commanded_once(host: Host) -> None:
+    after, witness, _, _ = host
+    after.promise("earlier", reboot(witness, chain_id=7), 0.0, 5.0)
+    after.promise("start", reboot(witness, chain_id=7), 1.0, 5.0)
+    assert after.next_due() == 5.0
+    after.stored("start", 2.0)
+    after.service(2.0)
+    # A resume that came before the reboot returns the same request.
+    after.promise("resume", reboot(witness, chain_id=7), 3.0, 5.0)
+    after.stored("resume", 4.0)
+    after.service(9.0)
+    wait_for_reboots(witness, 1)
+    assert after.next_due() == 62.0
+
+
 def test_missing_reboot_is_requested_once_more_and_then_reported_as_an_error(host: Host) -> None:
     after, witness, _, log = host
     after.promise("j", reboot(witness), 0.0, 0.0)

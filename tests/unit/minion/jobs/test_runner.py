@@ -4,6 +4,7 @@ import errno
 import os
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -14,13 +15,14 @@ from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
 from catena.core.job import ChainManifest, JobSpec, Payload
 from catena.core.payloads import of_chain
+from catena.minion.jobs.decide import PROCESSES
 from catena.minion.jobs.folder import Claim, JobFolder, ReturnExtras
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import Work
 from catena.minion.jobs.runner import JobRunner
 from catena.minion.jobs.store import JobStore
-from catena.minion.jobs.supervisor import LOOK_SECONDS
+from catena.minion.jobs.supervisor import DIED_AGAIN, LOOK_SECONDS, NOT_BEGUN
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.start.blob import StartData
@@ -250,3 +252,46 @@ def test_postponed_chain_that_has_started_never_expires(
     store.folder(JID).claim(Claim(ProcessRef(1, 1, "boot")))
     store.folder(JID).give_back()
     assert store.goes_on(spec) is begins
+
+
+def ordered(folder: Path, fun: str) -> tuple[JobRunner, Forks, Told]:
+    """Return a runner with one started job of *fun*, in processes that do nothing."""
+    start = StartData(MinionSettings(cache_dir=str(folder / "c")), "m1", "mach1", str(folder))
+    clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Told(), Forks()
+    log = Log.open(str(folder / "log"), "info", clock)
+    runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
+    assert runner.order(JobSpec(JID, fun)) == ""
+    runner.start_next()
+    assert made.jids == [JID]
+    return runner, made, told
+
+
+def test_job_that_no_process_has_claimed_begins_again_after_pauses(tmp_path: Path) -> None:
+    # A host that shuts down kills the template, and each one that the agent starts instead.
+    runner, made, told = ordered(tmp_path, "cmd.run")
+    for _ in range(3):
+        runner.unforked([JID])
+    assert made.jids == [JID] * 2 and told.put_off == [(JID, NOT_BEGUN)]
+    moments = count(1)
+    while not told.done:
+        runner.tick(next(moments) * 2 * LOOK_SECONDS)
+        runner.unforked([JID])
+    assert len(made.jids) == PROCESSES
+    text = str(runner.store.folder(JID).read_return(10_000).value)
+    assert text == f"it could not begin: each of {PROCESSES} processes ended before that"
+
+
+def test_resumable_job_whose_process_dies_twice_continues_after_a_pause(tmp_path: Path) -> None:
+    runner, made, told = ordered(tmp_path, "mgractionchains.start")
+    folder = runner.store.folder(JID)
+    for died in (1, 2):
+        assert folder.claim(Claim(ProcessRef(0, 0, "")))
+        runner.finished(JID)
+        assert folder.attempts() == died
+    assert made.jids == [JID] * 2 and told.put_off == [(JID, DIED_AGAIN)]
+    runner.tick(2 * LOOK_SECONDS)
+    assert made.jids == [JID] * 3
+    assert folder.claim(Claim(ProcessRef(0, 0, "")))
+    runner.finished(JID)
+    assert told.done == [JID]
+    assert str(folder.read_return(10_000).value).startswith("interrupted")
