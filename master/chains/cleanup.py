@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection
 from functools import partial
 
@@ -11,10 +12,12 @@ import sqlalchemy as sa
 from catena.core import failpoints
 from catena.master.chains import cleanup_rows
 from catena.master.chains.dependencies import ChainParts, ChainRules
-from catena.master.chains.files import FRESH_SECONDS, hashes
+from catena.master.chains.files import FRESH_SECONDS, ChainFiles, hashes
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ChunkEvent
 from catena.master.chains.model import Chunk
+
+LOG = logging.getLogger(__name__)
 
 #: Age at which a preview is deleted.
 PREVIEW_SECONDS = 24 * 3600
@@ -28,15 +31,26 @@ async def clear_files(parts: ChainParts) -> None:
             return
         failpoints.hit("master.clean")
         in_use = await parts.store.read(partial(cleanup_rows.in_use, some))
+        gone = []
         for chunk in some:
             # A retry writes files of the same names; keep those of the new run.
-            if chunk.file not in in_use:
-                await asyncio.to_thread(parts.files.remove_chunk, chunk.file)
-        await parts.change(partial(_removed, some))
-        minions = {chunk.minion for chunk in some}
+            if chunk.file in in_use or await asyncio.to_thread(_remove, parts.files, chunk.file):
+                gone.append(chunk)
+        await parts.change(partial(_removed, gone))
+        minions = {chunk.minion for chunk in gone}
         parts.files.replace(await parts.store.read(partial(parts.files.hide, minions)))
-        if len(some) < cleanup_rows.BATCH:
+        if len(gone) < cleanup_rows.BATCH:
             return
+
+
+def _remove(files: ChainFiles, name: str) -> bool:
+    """Remove a chunk file; return False if that fails, so that the next call retries it."""
+    try:
+        files.remove_chunk(name)
+    except OSError as error:
+        LOG.warning("can't remove the file of an ended chain: %s", error)
+        return False
+    return True
 
 
 def _removed(some: Collection[Chunk], ledger: ChainLedger) -> None:

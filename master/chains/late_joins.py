@@ -18,6 +18,7 @@ from catena.master.chains.claims import Draft
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.dispatch import RenderedDraft
 from catena.master.chains.ledger import ChainLedger
+from catena.master.chains.steps import each
 from catena.master.executions import due
 from catena.master.executions.ssh_hosts import KnownHost
 from catena.master.jobs.model import Submitted
@@ -28,11 +29,14 @@ _NEVER = "it was never reached over SSH within {hours:.0f} h: {why}"
 async def join(parts: ChainParts) -> None:
     """Start chains on hosts that have been visited by now; give up hosts that can't be used.
 
+    A chain that fails is logged and does not stop the others.
+
     Raises:
         StoreUnavailableError: nothing was done; call it again.
     """
     for chain_id, minions in (await parts.store.read(_awaiting)).items():
-        await _join(parts, chain_id, minions)
+        what = f"letting hosts join chain {chain_id}"
+        await each(what, [minions], partial(_join, parts, chain_id))
 
 
 def _awaiting(conn: sa.Connection) -> dict[int, list[str]]:

@@ -50,19 +50,26 @@ class Scheduler:
         await due.repeat(rows.ENGINE, self._parts.wake, self.tick, self._due.pause)
 
     async def tick(self) -> None:
-        """Do everything that can be done now."""
+        """Do everything that can be done now.
+
+        A failure of one step is logged and does not stop the others.
+
+        Raises:
+            StoreUnavailableError: the store is down, so no step can succeed now.
+        """
+        parts = (self._parts,)
         await self._fail_overdue()
         # Fence before starting: otherwise a minion could remove the new run, not the ended one.
         await self._fence()
         await self._start_due()
-        await late_joins.join(self._parts)
-        await cleanup.clear_files(self._parts)
+        await each("letting hosts join their chains", parts, late_joins.join)
+        await each("removing files of ended chains", parts, cleanup.clear_files)
         now = self._parts.clocks.read().mono
         if now - self._swept >= SWEEP_SECONDS:
             self._swept = now
             await self._silence.look()
             await self._releases.lapsed()
-            await cleanup.archive(self._parts)
+            await each("archiving chains", parts, cleanup.archive)
 
     # -- due chains ----------------------------------------------------------------------------
 
