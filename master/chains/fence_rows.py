@@ -23,6 +23,7 @@ from catena.master.chains.returned import refused as is_refusal
 from catena.master.executions.ledger import besides_state
 from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
 from catena.master.store.execution_tables import RUNS
+from catena.master.store.lists import padded, slices
 from catena.master.store.tables import MINIONS
 from catena.transport.messages.session import NAMED_RUNS
 
@@ -55,8 +56,12 @@ def _fences() -> sa.Select[Any]:
     )
 
 
-# Built once: every tick of the scheduler runs it, and building costs more than running.
+# Built once: every tick of the scheduler runs them, and building costs more than running.
 _FENCES = _fences()
+_REFUSED_FENCES = _FENCES.where(_REFUSED)
+_REFUSED_OF = _REFUSED_FENCES.where(
+    CHAIN_MINIONS.c.minion.in_(sa.bindparam("b_minions", expanding=True))
+)
 
 
 def pending(conn: sa.Connection) -> dict[str, list[Fence]]:
@@ -80,8 +85,11 @@ def refused(conn: sa.Connection, minions: Collection[str]) -> dict[str, list[Fen
         minions: the minions asked about; (): all.
     """
     found: defaultdict[str, list[Fence]] = defaultdict(list)
-    for row in conn.execute(_FENCES.where(_REFUSED)):
-        if not minions or row.minion in minions:
+    if not minions:
+        for row in conn.execute(_REFUSED_FENCES):
+            found[row.minion].append(_fence(row))
+    for some in slices(list(minions), rows.SLICE):
+        for row in conn.execute(_REFUSED_OF, {"b_minions": padded(some)}):
             found[row.minion].append(_fence(row))
     return dict(found)
 
@@ -111,7 +119,7 @@ def forget(ledger: ChainLedger, run: RunRef, minion: str) -> None:
         return
     ledger.fence(found)
     if found.fence_tries:
-        _set(ledger.conn, [found], fence_why=_STILL_THERE)
+        _set(ledger.conn, [found], fence_why=_STILL_THERE, fence_at=ledger.now.wall)
 
 
 def forget_job(ledger: ChainLedger, jid: str, minion: str) -> None:
@@ -191,7 +199,7 @@ def _of(conn: sa.Connection, minion: str) -> list[ChainMinion]:
 
 def _store_removal(ledger: ChainLedger, run: ChainMinion) -> None:
     # Counted as a try, so that a minion that still reports the run is not asked again at once.
-    values = {"fence_jid": "", "fence_why": "", "fence_at": ledger.now.wall}
+    values = {"fence_jid": "", "fence_why": "", "fence_at": 0.0}
     values["fence_tries"] = run.fence_tries + 1
     ledger.move_minion(run, MinionEvent.forget, values)
 

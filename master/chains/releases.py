@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection
 from functools import partial
 
@@ -47,11 +48,15 @@ class Releases:
             await self._parts.change(partial(self._hand_over, minions))
 
     def _free(self, minions: Collection[str], conn: sa.Connection) -> list[WorkJob]:
-        return [
-            work
-            for work in pause_rows.paused_jobs(conn, minions)
-            if not self._holds.paused(conn, work.spec, (work.minion,))
-        ]
+        by_job: defaultdict[str, list[WorkJob]] = defaultdict(list)
+        for work in pause_rows.paused_jobs(conn, minions):
+            by_job[work.spec.jid].append(work)
+        free = []
+        # One query for all minions of a job: one for each minion would take minutes for a fleet.
+        for jobs in by_job.values():
+            held = self._holds.paused(conn, jobs[0].spec, [work.minion for work in jobs])
+            free += [work for work in jobs if work.minion not in held]
+        return free
 
     def _hand_over(self, minions: Collection[str], ledger: ChainLedger) -> None:
         conn = ledger.conn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from catena.client.requests.chains import ChainList, ChainRef, ChainSchedule
 from catena.core.chain_calls import BUSY
 from catena.core.config.master import MasterSettings
 from catena.core.job import FunctionCall
+from catena.master.chains import fence_rows
 from catena.master.chains.dependencies import ChainRules
+from catena.master.chains.fence_rules import Fence
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
 from catena.master.store.tables import DELIVERIES
@@ -362,3 +365,38 @@ async def test_restored_store_ends_a_start_that_waited(tmp_path: Path) -> None:
         assert (await bench.show("second"))["state"] == "failed"
 
     await back_in_time(tmp_path, before, after)
+
+
+async def test_removed_run_whose_late_failure_arrives_holds_no_start_back(bench: Bench) -> None:
+    """The minion has removed the run, so it has refused nothing."""
+    await bring_to_reboot(bench, "first")
+    (jid,) = await bench.job_ids(START)
+    await cancel(bench, "first")
+    await answers(bench, success=True)
+    await bench.returns(ret(jid, START, "ERROR: cancelled", success=False))
+    await bench.begin("second", CMD)
+    assert await last(bench) == ("web1", "queued")
+
+
+async def test_fences_of_a_fleet_are_read_once_for_all_held_starts_of_a_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = tuple(f"web{number}" for number in range(20))
+    async with a_bench(tmp_path, fleet) as bench:
+        await bench.begin("first", CMD)
+        await cancel(bench, "first")
+        for minion in fleet:
+            (jid,) = {jid for jid, name in await deliveries(bench, CLEAN) if name == minion}
+            await bench.returns(ret(jid, CLEAN, WHY, success=False), minion)
+        await bench.begin("second", CMD)
+        assert {state for _, state in (await states(bench, START))[-len(fleet) :]} == {"paused"}
+        asked = []
+        real = fence_rows.refused
+
+        def counted(conn: sa.Connection, minions: Collection[str]) -> dict[str, list[Fence]]:
+            asked.append(len(minions))
+            return real(conn, minions)
+
+        monkeypatch.setattr(fence_rows, "refused", counted)
+        await bench.chains.scheduler.tick()
+        assert asked == [len(fleet)]
