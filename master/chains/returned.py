@@ -24,6 +24,9 @@ _TEXT_LIMIT = 16 * 1024
 _DAY = 24 * 3600
 #: Maximum number of runs that one return may give up.
 _RUNS_LIMIT = 1000
+#: Maximum number of chains on which one return may report. A job runs one chain, or resumes the
+#: few that wait; each costs queries in the store's writer.
+_CHAINS_LIMIT = 100
 
 
 @dataclass
@@ -52,7 +55,7 @@ def read(ret: JobReturn) -> dict[int, ChainResult]:
     """Return chain id -> what *ret* reports about the chain; empty without results of chains.
 
     Besides the actions, it reads the states that verify a chunk and the one that schedules the
-    next chunk.
+    next chunk. Results of chains beyond the first `_CHAINS_LIMIT` are ignored.
     """
     found: dict[int, ChainResult] = {}
     if not isinstance(ret.value, Mapping):
@@ -69,18 +72,27 @@ def _read_row(
 ) -> None:
     place = _SLS.match(str(row.get("__sls__", "")))
     if place:
-        found.setdefault(int(place[1]), ChainResult()).chunks.add(int(place[2]))
+        _result_of(found, int(place[1])).chunks.add(int(place[2]))
     action = _KEY.match(key)
     if action:
-        chain, chunk = found.setdefault(int(action[1]), ChainResult()), int(action[3])
+        chain, chunk = _result_of(found, int(action[1])), int(action[3])
         chain.chunks.add(chunk)
         chain.outcomes[int(action[2])] = _outcome(chunk, row, base)
     elif place and row.get("result") is False:
-        chain, comment = found[int(place[1])], str(row.get("comment", ""))[:_TEXT_LIMIT]
+        chain = _result_of(found, int(place[1]))
+        comment = str(row.get("comment", ""))[:_TEXT_LIMIT]
         if row.get("__id__") in (VERIFY_AGENT, VERIFY_PACKAGES):
             chain.failed_verifies[int(place[2])] = comment
         elif row.get("__id__") == SCHEDULE_NEXT:
             chain.unscheduled[int(place[2])] = comment
+
+
+def _result_of(found: dict[int, ChainResult], chain_id: int) -> ChainResult:
+    """Return the result of a chain; beyond `_CHAINS_LIMIT` chains a result that nobody reads."""
+    known = found.get(chain_id, ChainResult())
+    if len(found) < _CHAINS_LIMIT:
+        found[chain_id] = known
+    return known
 
 
 def _outcome(chunk: int, row: Mapping[str, Any], base: tuple[float, float]) -> Outcome:

@@ -317,3 +317,14 @@ async def test_run_given_up_on_the_minion_ends_on_the_master(bench: Bench) -> No
 async def pass_time(bench: Bench, seconds: float) -> None:
     bench.clock.advance(seconds)
     await bench.chains.scheduler.tick()
+
+
+async def test_failed_resume_with_a_senseless_run_fails_none(bench: Bench) -> None:
+    await bring_to_reboot(bench, "first")
+    await bring_to_reboot(bench, "second")
+    jid = await resumes(bench)
+    await set_delivery_state(bench, jid)
+    epochs = {"9" * 5000: 1}
+    await bench.returns(ret(jid, RESUME, "no room", success=False, epochs=epochs))
+    for label in ("first", "second"):
+        assert await bench.states(label) == ["DONE", "RUNNING", "NEW"]
