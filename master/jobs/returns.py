@@ -50,8 +50,9 @@ ADOPTED_BURST = 60.0
 BEHIND_CHARACTERS = 200
 #: The largest INTEGER of PostgreSQL.
 RETCODE_LIMIT = 2**31 - 1
-#: Times of minions, since the epoch: about the year 5000. NaN is none either.
-SECONDS_LIMIT = 1e11
+#: Times of minions, seconds since the epoch, from about the year 70 to about 5000: Python shows
+#: no date outside the years 1 to 9999.
+EARLIEST_SECONDS, LATEST_SECONDS = -6e10, 1e11
 _NO_JOB = "no job of this minion has that id"
 
 
@@ -318,7 +319,8 @@ class Returns:
 
 
 def _check_time(seconds: float) -> None:
-    if not abs(seconds) < SECONDS_LIMIT:
+    # NaN is refused as well, because every comparison with it is false.
+    if not EARLIEST_SECONDS < seconds < LATEST_SECONDS:
         raise LimitError("a time that makes no sense")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from catena.cli.output.table import clock
 from catena.client.requests.jobs import JobList
 from catena.core.job import JobProgress
 from catena.master.jobs import own_job_rows
@@ -109,3 +110,23 @@ async def test_store_opens_when_it_contains_a_jid_that_is_not_a_time(poison: str
         assert first.jid < second.jid < "20260301120001"
         await web1.answer(second.jid)
         assert await master.states(second.jid) == {"web1": "done"}
+
+
+@pytest.mark.parametrize("seconds", [-9e10, 1e11, float("nan"), float("-inf")])
+async def test_times_that_no_date_has_are_refused(seconds: float) -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        own = "20260301115900000000"
+        await web1.answer(own, started=seconds)
+        await web1.answer(own, duration_seconds=seconds)
+        await web1.say(JobProgressed(JobProgress(own, 1, "started", when=seconds)))
+        assert [found.code for found in web1.got(Failure)] == ["LimitError"] * 3
+        assert await master.views.list(JobList()) == []
+
+
+async def test_earliest_time_of_a_minion_can_be_shown() -> None:
+    async with a_master() as master:
+        (web1,) = await master.connect("web1")
+        await web1.answer("20260301115900000000", started=-59e9)
+        (line,) = await master.views.list(JobList())
+        assert clock(line.issued, with_date=True).startswith("100-")
