@@ -195,8 +195,8 @@ class MasterSettings:
     )
     job_output_kib: int = option(
         1024,
-        "KiB stored of one running job's output on one minion, beside its return. 0: running "
-        "jobs send no output.",
+        "KiB stored of one running job's output on one minion, beside its return; each stored "
+        "part counts 128 bytes more. 0: running jobs send no output.",
         low=0,
         high=65536,
     )

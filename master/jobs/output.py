@@ -15,7 +15,7 @@ from catena.master.executions.engine import JobObserver
 from catena.master.jobs import output_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
-from catena.master.jobs.output_rows import OutputEnd, OutputPart
+from catena.master.jobs.output_rows import PART_COST, OutputEnd, OutputPart
 from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobOutput, OutputStored
@@ -24,6 +24,8 @@ from catena.transport.peers import Peer
 STREAMS = frozenset({"stdout", "stderr"})
 #: Most characters of one part; agents send a quarter of it.
 PART_CHARACTERS = 64 * 1024
+#: Number of jobs on minions for which the end of the output is remembered.
+REMEMBERED = 1000
 #: The largest numbers that make sense, far below those of the columns.
 ATTEMPT_LIMIT, POSITION_LIMIT = 1000, 2**48
 
@@ -34,7 +36,7 @@ def next_part(end: OutputEnd, message: JobOutput, limit: int) -> OutputPart | No
     Args:
         end: where the stored output ends.
         message: of the minion.
-        limit: most characters that are kept of the job's output.
+        limit: most characters that are kept of the job's output; a part counts `PART_COST` more.
     """
     at, upto = message.at, message.at + message.size
     if end.is_full or (message.attempt, upto) <= (end.attempt, end.upto):
@@ -44,9 +46,15 @@ def next_part(end: OutputEnd, message: JobOutput, limit: int) -> OutputPart | No
         # Agents resend a part as it was; another cut is no part of theirs.
         return None
     stream, text, missed = message.stream, message.text, at - begins
-    if end.kept + len(text) > limit:
+    if end.kept + len(text) + PART_COST > limit:
         stream, text, missed = "", "", 0
     return OutputPart(end.seq + 1, message.attempt, upto, missed, stream, text)
+
+
+def after(end: OutputEnd, part: OutputPart) -> OutputEnd:
+    """Return where the stored output ends once *part* is stored."""
+    kept = end.kept + len(part.text) + PART_COST
+    return OutputEnd(part.seq, part.attempt, part.upto, kept, not part.stream)
 
 
 class Outputs:
@@ -70,6 +78,9 @@ class Outputs:
     ) -> None:
         self._store, self._feed, self._link, self.limit = store, feed, link, limit
         self._observers = observers
+        #: (jid, minion) -> end after the last stored part. Used by the writer's thread alone. After
+        #: a rollback an entry names a part that is not in the store, and is ignored.
+        self._ends: dict[tuple[str, str], OutputEnd] = {}
 
     def received(
         self, peer: Peer, minion: str, message: JobOutput, msg_id: bytes
@@ -103,9 +114,15 @@ class Outputs:
         if row is None or MACHINE.is_final(Delivery(row.state)):
             # The return has it all, or the minion itself began the job.
             return None
-        part = next_part(output_rows.end(conn, message.jid, minion), message, self.limit)
+        key = (message.jid, minion)
+        end = output_rows.end(conn, *key, self._ends.pop(key, None))
+        part = next_part(end, message, self.limit)
         if part is not None:
-            output_rows.insert(conn, message.jid, minion, part)
+            output_rows.insert(conn, *key, part)
+            end = after(end, part)
+        self._ends[key] = end
+        if len(self._ends) > REMEMBERED:
+            del self._ends[next(iter(self._ends))]
         return part
 
 

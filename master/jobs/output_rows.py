@@ -10,13 +10,18 @@ from catena.client.replies.jobs import JobOutputItem
 from catena.master.store.tables import OUTPUT
 
 
+#: What a part counts in addition to its characters, against the limit of a job's output. Agents
+#: count as much against their rate. It bounds the number of parts.
+PART_COST = 128
+
+
 class OutputEnd(NamedTuple):
     """Where the stored output of a job on one minion ends."""
 
     seq: int = 0
     attempt: int = 0
     upto: int = 0
-    #: Characters that are stored.
+    #: Characters that are stored, and `PART_COST` for each part.
     kept: int = 0
     #: Whether the last part is the mark at the limit.
     is_full: bool = False
@@ -40,15 +45,28 @@ class OutputPart(NamedTuple):
 _PART = tuple(OUTPUT.c[name] for name in OutputPart._fields)
 
 
-def end(conn: sa.Connection, jid: str, minion: str) -> OutputEnd:
-    """Return where the stored output of a job on one minion ends."""
+def end(
+    conn: sa.Connection, jid: str, minion: str, known: OutputEnd | None = None
+) -> OutputEnd:
+    """Return where the stored output of a job on one minion ends.
+
+    Args:
+        conn: the running transaction.
+        jid: the job.
+        minion: the minion.
+        known: the end after the last part that the caller stored. If that is still the last one,
+            the sizes of all parts need not be summed up again.
+    """
     mine = (OUTPUT.c.jid == jid) & (OUTPUT.c.minion == minion)
     query = sa.select(OUTPUT.c.seq, OUTPUT.c.attempt, OUTPUT.c.upto, OUTPUT.c.stream).where(mine)
     last = conn.execute(query.order_by(OUTPUT.c.seq.desc()).limit(1)).first()
     if last is None:
         return OutputEnd()
-    kept = conn.execute(sa.select(sa.func.sum(sa.func.length(OUTPUT.c.text))).where(mine)).scalar()
-    return OutputEnd(last.seq, last.attempt, last.upto, int(kept or 0), not last.stream)
+    found = OutputEnd(last.seq, last.attempt, last.upto, 0, not last.stream)
+    if known is not None and known._replace(kept=0) == found:
+        return known
+    sizes = sa.func.sum(sa.func.length(OUTPUT.c.text) + PART_COST)
+    return found._replace(kept=int(conn.execute(sa.select(sizes).where(mine)).scalar_one()))
 
 
 def insert(conn: sa.Connection, jid: str, minion: str, part: OutputPart) -> None:

@@ -165,7 +165,7 @@ OUTPUT = sa.Table(
     sa.Column("missed", sa.BigInteger, nullable=False),
     #: "stdout", "stderr", or "" for the mark at the limit.
     sa.Column("stream", sa.String(8), nullable=False),
-    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("text", Words, nullable=False),
 )
 
 EVENTS = sa.Table(

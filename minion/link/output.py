@@ -38,7 +38,7 @@ class OutputSender:
         self._send = send
         self._parts: Deque[_Part] = deque()
         self._waiting = 0
-        #: Number of accepted bytes of each open job.
+        #: Number of accepted bytes of each open job, with `_PART_COST` for each chunk.
         self._taken: Counter[str] = Counter()
         #: Accepted bytes per second, and below per job; None: there was no master yet.
         self._rate: Optional[int] = None
@@ -72,7 +72,7 @@ class OutputSender:
         exceeds = self._rate is not None and self._taken[message.jid] >= self._limit
         if exceeds or self._waiting + cost > WAITING_BYTES:
             return
-        self._taken[message.jid] += message.size
+        self._taken[message.jid] += message.size + _PART_COST
         self._waiting += cost
         self._parts.append(_Part(message, cost))
         if self._connected and self._due is None:

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import sqlalchemy as sa
+
 from catena.client.replies.jobs import JobEnd, JobOutputItem, JobReturnItem
+from catena.master.jobs import output_rows
+from catena.master.jobs.output_rows import PART_COST, OutputEnd
 from catena.transport.messages import Failure, JobOutput, OutputStored, Welcome
 from catena.transport.messages.session import JOB_OUTPUT
 from tests.integration.master.bench import a_master
@@ -75,3 +79,41 @@ async def test_output_is_requested_only_from_agents_that_support_it() -> None:
         older, newer = minion.got(Welcome)
         assert (older.output_limit, older.output_per_second) == (0, 0)
         assert (newer.output_limit, newer.output_per_second) == (8 * 1024, 64 * 1024)
+
+
+async def test_number_of_stored_parts_is_bounded_however_small_they_are() -> None:
+    async with a_master(job_output_kib=1) as bench:
+        (minion,) = await bench.connect("m1")
+        done = await bench.submit("m1", fun="cmd.run")
+        await minion.receive(done.jid)
+        for at in range(50):
+            await minion.say(output(done.jid, at, "", size=1))
+        stored = await bench.store.read(lambda conn: output_rows.parts(conn, done.jid))
+        # Eight parts of 128 bytes each, and the mark at the limit.
+        assert [part.stream for _, part in stored] == ["stdout"] * 8 + [""]
+
+
+async def test_end_of_the_output_is_found_again_by_the_next_master() -> None:
+    async with a_master(job_output_kib=1) as bench:
+        (minion,) = await bench.connect("m1")
+        done = await bench.submit("m1", fun="cmd.run")
+        await minion.receive(done.jid)
+        await minion.say(output(done.jid, 0, "x" * 600))
+
+        def ends(conn: sa.Connection) -> list[OutputEnd]:
+            known = output_rows.end(conn, done.jid, "m1")
+            stale = known._replace(seq=7, kept=1)
+            return [known, output_rows.end(conn, done.jid, "m1", stale)]
+
+        first = OutputEnd(1, 0, 600, 600 + PART_COST)
+        assert await bench.store.read(ends) == [first, first]
+
+
+async def test_output_with_nul_characters_is_stored() -> None:
+    async with a_master() as bench:
+        (minion,) = await bench.connect("m1")
+        done = await bench.submit("m1", fun="cmd.run")
+        await minion.receive(done.jid)
+        await minion.say(output(done.jid, 0, "a\0b"))
+        ((_, part),) = await bench.store.read(lambda conn: output_rows.parts(conn, done.jid))
+        assert part.text == "a\ufffdb"

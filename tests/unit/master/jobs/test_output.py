@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from catena.master.jobs.output import next_part
-from catena.master.jobs.output_rows import OutputEnd, OutputPart
+from catena.master.jobs.output_rows import PART_COST, OutputEnd, OutputPart
 from catena.transport.messages import JobOutput
 
 JID = "20260101000000000001"
@@ -35,6 +35,11 @@ def test_part_is_stored_once_with_the_gap_before_it(
 
 
 def test_limit_is_marked_once_and_nothing_follows_it() -> None:
-    mark = next_part(END, message(100), 92)
+    mark = next_part(END, message(100), 92 + PART_COST)
     assert mark == OutputPart(4, 1, 103, 0, "", "")
     assert next_part(OutputEnd(4, 1, 103, 90, is_full=True), message(103), 1000) is None
+
+
+def test_part_that_fits_with_its_overhead_is_stored() -> None:
+    stored = OutputPart(4, 1, 103, 0, "stdout", "abc")
+    assert next_part(END, message(100), 93 + PART_COST) == stored

@@ -102,8 +102,16 @@ def test_output_over_the_limit_is_dropped_and_a_stored_return_frees_space() -> N
 
 
 def test_one_job_sends_no_more_than_its_limit() -> None:
-    link, sender = connected(Welcome("1", 15, 0, output_per_second=10**6, output_limit=250))
+    link, sender = connected(Welcome("1", 15, 0, output_per_second=10**6, output_limit=500))
     for at in range(0, 1000, 100):
         sender.take(part(at), 0.0)
     sender.service(0.0)
     assert [message.at for message in link.sent] == [0, 100, 200]
+
+
+def test_small_chunks_of_a_job_count_their_overhead_against_its_limit() -> None:
+    link, sender = connected(Welcome("1", 15, 0, output_per_second=10**6, output_limit=1280))
+    for at in range(100):
+        sender.take(part(at, 1), 0.0)
+    sender.service(0.0)
+    assert len(link.sent) == 10
