@@ -78,8 +78,8 @@ class Outputs:
     ) -> None:
         self._store, self._feed, self._link, self.limit = store, feed, link, limit
         self._observers = observers
-        #: (jid, minion) -> end after the last stored part. Used by the writer's thread alone. After
-        #: a rollback an entry names a part that is not in the store, and is ignored.
+        #: (jid, minion) -> end after the last stored part. Used by the writer's thread alone.
+        #: After a rollback an entry names a part that is not in the store, and is ignored.
         self._ends: dict[tuple[str, str], OutputEnd] = {}
 
     def received(

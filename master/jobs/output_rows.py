@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from catena.client.replies.jobs import JobOutputItem
 from catena.master.store.tables import OUTPUT
 
-
 #: What a part counts in addition to its characters, against the limit of a job's output. Agents
 #: count as much against their rate. It bounds the number of parts.
 PART_COST = 128
@@ -45,9 +44,7 @@ class OutputPart(NamedTuple):
 _PART = tuple(OUTPUT.c[name] for name in OutputPart._fields)
 
 
-def end(
-    conn: sa.Connection, jid: str, minion: str, known: OutputEnd | None = None
-) -> OutputEnd:
+def end(conn: sa.Connection, jid: str, minion: str, known: OutputEnd | None = None) -> OutputEnd:
     """Return where the stored output of a job on one minion ends.
 
     Args:
