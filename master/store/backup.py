@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -37,25 +38,34 @@ def back_up(database: Path, target: Path) -> int:
         raise NotFoundError(f"{database}: there is no database")
     if target.exists():
         raise BackupError(f"{target} exists; a backup never replaces a file")
+    _copy_whole(database, target, os.link)
+    return target.stat().st_size
+
+
+def _copy_whole(database: Path, target: Path, name: Callable[[Path, Path], None]) -> None:
+    """Copy a database to a partial file, and let *name* give the complete copy its name."""
     partial = target.with_name(f".{target.name}.part")
     try:
         _copy(database, partial)
-        os.link(partial, target)
+        name(partial, target)
         sync_folder(target.parent)
     except (sqlite3.Error, OSError) as error:
         raise BackupError(f"{target}: {error}") from None
     finally:
         partial.unlink(missing_ok=True)
-    return target.stat().st_size
 
 
 def keep_before_upgrade(database: Path) -> Path | None:
     """Keep a copy of a database that the next start will upgrade to a newer schema.
 
-    After a downgrade, the older version can use the copy (`store restore`).
+    After a downgrade, the older version can use the copy (`store restore`). The copy of an earlier
+    upgrade from the same schema is replaced: the database was in use since.
 
     Returns:
-        The copy, made now or by an earlier attempt; None if there is nothing to upgrade.
+        The copy; None if there is nothing to upgrade.
+
+    Raises:
+        BackupError: the copy could not be made; an earlier one is unchanged.
     """
     if not database.is_file() or not database.stat().st_size:
         return None
@@ -64,8 +74,7 @@ def keep_before_upgrade(database: Path) -> Path | None:
     if not revision or revision >= schema.HEAD:
         return None
     kept = database.with_name(f"{database.name}.schema-{revision}")
-    if not kept.exists():
-        back_up(database, kept)
+    _copy_whole(database, kept, os.replace)
     return kept
 
 

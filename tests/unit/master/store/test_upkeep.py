@@ -244,8 +244,13 @@ def test_store_of_an_older_schema_is_backed_up_before_its_upgrade(database: Path
         conn.execute("UPDATE alembic_version SET version_num = '0001'")
     kept = backup.keep_before_upgrade(database)
     assert kept == database.with_name("master.db.schema-0001")
+    # After a downgrade, the older version has used the database before the next upgrade.
+    with sqlite3.connect(database) as conn:
+        conn.execute("INSERT INTO fact VALUES ('since', 'the downgrade')")
     assert backup.keep_before_upgrade(database) == kept
     assert upkeep.summary(url(kept)).revision == "0001"
+    with sqlite3.connect(kept) as conn:
+        assert conn.execute("SELECT value FROM fact WHERE name = 'since'").fetchone()
 
 
 def test_a_newer_backup_is_refused(database: Path, tmp_path: Path) -> None:
