@@ -31,10 +31,17 @@ class Fences:
         self._parts = parts
         #: Failure -> when it was first seen, seconds on the monotonic clock.
         self._since: dict[_Failure, float] = {}
+        #: Minions with a fence on which a job starts or resumes some run, at the last look.
+        self._busy: set[str] = set()
 
     async def pending(self) -> dict[str, list[Fence]]:
         """Return minion -> its fences; remember since when each failed one waits."""
-        found = await self._parts.store.read(fence_rows.pending)
+
+        def read(conn: sa.Connection) -> tuple[dict[str, list[Fence]], set[str]]:
+            fences = fence_rows.pending(conn)
+            return fences, run_job_rows.with_open_jobs(conn, fences)
+
+        found, self._busy = await self._parts.store.read(read)
         now = self._parts.clocks.read().mono
         failures = [_failure(fence) for some in found.values() for fence in some if fence.tries]
         self._since = {key: self._since.get(key, now) for key in failures}
@@ -48,7 +55,8 @@ class Fences:
             for fence in fences
         }
         for fence, step in fence_rules.steps(fences, waited):
-            await self._stop_jobs(fence)
+            if fence.minion in self._busy:
+                await self._stop_jobs(fence)
             if step is FenceStep.drop:
                 await self._parts.change(partial(_drop, fence))
             elif step is FenceStep.send:

@@ -7,7 +7,7 @@ in the minion's resume file, which its first report names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from catena.core.job import JobReturn
 from catena.core.run_ref import RunRef
 from catena.master.chains import rows
 from catena.master.jobs.delivery import OPEN
+from catena.master.store.lists import padded, slices
 from catena.master.store.tables import DELIVERIES, JOBS, PROGRESS
 
 _OPEN = [state.value for state in OPEN]
@@ -48,6 +49,20 @@ def open_jobs(conn: sa.Connection, minion: str) -> list[ChainJob]:
         ChainJob(row.jid, run_of(conn, row.jid, minion), bool(row.cancel))
         for row in conn.execute(query).all()
     ]
+
+
+def with_open_jobs(conn: sa.Connection, minions: Collection[str]) -> set[str]:
+    """Return those of *minions* that have a job that starts or resumes a run and has not ended."""
+    query = (
+        sa.select(DELIVERIES.c.minion)
+        .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
+        .where(DELIVERIES.c.state.in_(_OPEN), JOBS.c.fun.in_(sorted(RUN_ACTIONS)))
+        .distinct()
+    )
+    found: set[str] = set()
+    for some in slices(list(minions), rows.SLICE):
+        found.update(conn.execute(query.where(DELIVERIES.c.minion.in_(padded(some)))).scalars())
+    return found
 
 
 def is_open(conn: sa.Connection, jid: str, minion: str) -> bool:

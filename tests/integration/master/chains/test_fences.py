@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,11 @@ import sqlalchemy as sa
 from catena.client.requests.chains import ChainRef
 from catena.core.errors import TryLaterError
 from catena.core.run_ref import RunRef
-from catena.master.chains import fence_rows
+from catena.master.chains import fence_rows, run_job_rows
 from catena.master.chains.ledger import ChainLedger
 from catena.master.jobs.delivery import Delivery
 from catena.master.process.clocks import ClockReading
-from tests.integration.master.chains.bench import Bench, ret
+from tests.integration.master.chains.bench import Bench, a_bench, ret
 from tests.integration.master.chains.test_course import RESUME, START
 from tests.integration.master.chains.test_two_runs import (
     CLEAN,
@@ -175,3 +176,23 @@ async def test_chain_is_not_deleted_while_its_minion_cannot_forget_it(bench: Ben
     await answers(bench, success=False)
     with pytest.raises(TryLaterError, match=r"web1 .*Is a directory"):
         await bench.chains.service.delete(ChainRef("first"), "alice")
+
+
+async def test_waiting_fences_of_a_fleet_cost_no_query_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = tuple(f"web{number}" for number in range(20))
+    async with a_bench(tmp_path, fleet) as bench:
+        await bench.begin("first", ("cmd", {"cmd": "true"}))
+        await cancel(bench, "first")
+        assert (await owed(bench), await count(bench)) == (20, 20)
+        asked = []
+        real = run_job_rows.open_jobs
+
+        def counted(conn: sa.Connection, minion: str) -> list[run_job_rows.ChainJob]:
+            asked.append(minion)
+            return real(conn, minion)
+
+        monkeypatch.setattr(run_job_rows, "open_jobs", counted)
+        await pass_time(bench, 1.0)
+        assert asked == []
