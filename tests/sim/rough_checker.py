@@ -178,7 +178,7 @@ class RoughChecker(Checker):
     def _has_unseen_clock(self) -> bool:
         """Return whether the master's wall clock may have jumped without a master to notice it."""
         master = self._world.master
-        return master.hosts > 1 or master.was_set_forward_unseen
+        return bool(master.hosts > 1 or master.was_set_forward_unseen)
 
     def _could_not_clean(self, text: str) -> bool:
         """Return whether a chain met the resume file of one whose clean-up had failed there.
