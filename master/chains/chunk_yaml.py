@@ -29,8 +29,9 @@ _STEP = 4
 _ITEM = "-".ljust(_STEP)
 #: Names, paths and ids, which are most texts of a chunk file and need none of the rules below.
 _SIMPLE = re.compile(r"[A-Za-z_/](?:[A-Za-z0-9_./@%+,=~-]*[A-Za-z0-9_])?\Z")
-#: Parts that make text need quotes: ": ", " #", a ":" or a space at the end, document markers.
-_NOT_PLAIN = re.compile(r": | #|[: ]\Z|(?:---|\.\.\.)(?: |\Z)")
+#: Parts that make text need quotes: ": ", " #", a ":" or a space at the end, a document marker at
+#: the start.
+_NOT_PLAIN = re.compile(r": | #|[: ]\Z|\A(?:---|\.\.\.)")
 #: Allowed start of unquoted text; "-", "?" and ":" only if no space follows.
 _PLAIN_START = re.compile(r"[^-?:,\[\]{}#&*!|>'\"%@` ]|[-?:](?! |\Z)")
 #: Text that a reader of YAML 1.1 or 1.2 reads as a number, a date or a merge key.
