@@ -24,13 +24,15 @@ from tests.acceptance.conftest import make_fleet, running
 
 #: Chains of each test that kills at random moments: `tests.sim` kills at any.
 ROUNDS = 2
+#: Maximum time for the end of a chain, in seconds.
+CHAIN_SECONDS = 200.0
 #: Kills are at random moments; a failure says which seed it had.
 SEED = int(os.environ.get("CATENA_TEST_SEED", str(random.randrange(10**6))))
 
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
-    made = make_fleet({"web1": {}, "web2": {}}, chain_boundary_minutes=1)
+    made = make_fleet({"web1": {}, "web2": {}}, chain_boundary_minutes=3)
     made.add("stuck", {"reboot_command": ["true"], "reboot_deadline_minutes": 1})
     made.add("alone", {"resume": "local", "resume_after_seconds": 0})
     yield from running(made)
@@ -59,7 +61,7 @@ def view(fleet: Fleet, label: str) -> dict[str, Any]:
     return {}
 
 
-def ended(fleet: Fleet, label: str, patience: float = 60) -> dict[str, Any]:
+def ended(fleet: Fleet, label: str, patience: float = CHAIN_SECONDS) -> dict[str, Any]:
     def over() -> dict[str, Any]:
         shown = view(fleet, label)
         return shown if shown.get("state") in ("done", "failed", "cancelled") else {}
@@ -106,7 +108,6 @@ def resume_file(fleet: Fleet, name: str) -> Path:
     return fleet.home(name) / "etc/catena/minion.d/_mgractionchains.conf"
 
 
-@pytest.mark.timeout(120)
 def test_master_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -> None:
     moments = random.Random(SEED)
     for round_ in range(ROUNDS):
@@ -129,7 +130,6 @@ def wait_for_moment(seconds: float) -> None:
     subprocess.run(["sleep", f"{seconds:.3f}"], check=True)
 
 
-@pytest.mark.timeout(120)
 def test_agent_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -> None:
     moments = random.Random(SEED)
     for round_ in range(ROUNDS):
@@ -159,17 +159,16 @@ def cut_power(fleet: Fleet, name: str) -> None:
     fleet.tell_host(name, "start")
 
 
-@pytest.mark.timeout(120)
 def test_command_is_interrupted_and_not_repeated_after_a_power_failure(
     fleet: Fleet,
 ) -> None:
     label = "cut"
     fleet.catena("chain", "create", label)
-    held = note(fleet, label, "begun") + f"; sleep 20; {note(fleet, label, 'ended')}"
+    held = note(fleet, label, "begun") + f"; until test -e {fleet.folder}/never; do sleep 1; done"
     fleet.catena("chain", "add", label, "-t", "web*", "--cmd", held)
     fleet.catena("chain", "add", label, "-t", "web*", "--cmd", note(fleet, label, "after"))
     fleet.catena("chain", "schedule", label)
-    wait_for("the command", lambda: witness(fleet, label)["web2:begun"])
+    wait_for("the commands", lambda: len(witness(fleet, label)) == 2)
     cut_power(fleet, "web2")
     fleet.wait_up()
     wait_for("the word", lambda: actions(view(fleet, label), "web2")[0][0] == "Failed")
@@ -179,10 +178,9 @@ def test_command_is_interrupted_and_not_repeated_after_a_power_failure(
     assert witness(fleet, label) == {"web1:begun": 1, "web2:begun": 1}
     fleet.catena("chain", "cancel", label)
     assert [status for status, _ in actions(view(fleet, label), "web1")] == ["Failed"] * 2
-    wait_for("the end of the job", lambda: "sleep 20" not in commands(fleet, "web1"))
+    wait_for("the end of the job", lambda: "/never" not in commands(fleet, "web1"))
 
 
-@pytest.mark.timeout(120)
 def test_chain_continues_when_an_interrupted_command_is_marked_done(
     fleet: Fleet,
 ) -> None:
@@ -277,7 +275,6 @@ def wheel(folder: Path, version: str) -> Path:
     return path
 
 
-@pytest.mark.timeout(120)
 def test_agent_version_that_cannot_start_falls_back_and_fails_its_action(fleet: Fleet) -> None:
     label = "upgrade"
     fleet.catena("chain", "create", label)
@@ -286,7 +283,7 @@ def test_agent_version_that_cannot_start_falls_back_and_fails_its_action(fleet: 
     fleet.catena("chain", "add", label, "-t", "web2", "--upgrade-agent", bad)
     fleet.catena("chain", "add", label, "-t", "web2", "--cmd", note(fleet, label, "after"))
     fleet.catena("chain", "schedule", label)
-    shown = ended(fleet, label, 90)
+    shown = ended(fleet, label)
     assert shown["state"] == "failed"
     first, second, third = actions(shown, "web2")
     assert first[0] == "Completed"
@@ -299,7 +296,6 @@ def test_agent_version_that_cannot_start_falls_back_and_fails_its_action(fleet: 
     assert not resume_file(fleet, "web2").exists()
 
 
-@pytest.mark.timeout(120)
 def test_chain_continues_without_its_master_with_resume_local(fleet: Fleet) -> None:
     with_reboot(fleet, "lonely", "alone")
     before = (fleet.home("alone") / "boot_id").read_text()
@@ -313,7 +309,7 @@ def test_chain_continues_without_its_master_with_resume_local(fleet: Fleet) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_reboot_that_never_happens_fails_at_its_deadline(fleet: Fleet) -> None:
     with_reboot(fleet, "never", "stuck,web1")
     fleet.catena("chain", "schedule", "never")
@@ -323,7 +319,7 @@ def test_reboot_that_never_happens_fails_at_its_deadline(fleet: Fleet) -> None:
     text = path.read_text()
     for key in ("next_chunk", "actionchain_id", "next_action_id", "persist_boot_time", "boot_id"):
         assert f"{key}: " in text
-    shown = ended(fleet, "never", 90)
+    shown = ended(fleet, "never", 180 + CHAIN_SECONDS)
     first, second, third = actions(shown, "stuck")
     assert first[0] == "Completed"
     assert second[0] == "Failed" and "did not come back with a new boot" in second[1]

@@ -27,7 +27,6 @@ def fleet() -> Iterator[Fleet]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_chain_that_waits_too_long_for_a_clean_fails_with_the_clearing_command(
     fleet: Fleet,
 ) -> None:

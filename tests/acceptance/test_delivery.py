@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from catena.client import connect
 from catena.client.requests import jobs as job_requests
 from catena.client.requests.jobs import JobShow
 from tests.acceptance.conftest import make_fleet, running
+from tests.support.waiting import GROWING_SECONDS
 
 LARGE = 5_000_000
 
@@ -172,8 +172,9 @@ def test_state_runs_of_one_minion_are_queued_visibly(fleet: Fleet) -> None:
     ]  # fmt: skip
     fleet.catena("job", "cancel", others[0])
     wait_for_state(fleet, others[0], "one", "cancelled")
-    assert wait_for_state(fleet, others[1], "one", "received")["detail"].startswith(
-        "waits behind 1"
+    wait_for(
+        "the new position",
+        lambda: shown(fleet, others[1], "one")["detail"].startswith("waits behind 1"),
     )
     gate.touch()
     wait_for_state(fleet, others[1], "one", "done")
@@ -199,7 +200,7 @@ def test_ctrl_c_detaches_and_prints_how_to_follow_the_job(fleet: Fleet) -> None:
 def test_timeout_ends_the_wait_and_not_the_job(fleet: Fleet) -> None:
     gate = fleet.folder / "gate5"
     command = f"while [ ! -e {gate} ]; do sleep 0.05; done; echo came"
-    done = fleet.catena("run", "one", "cmd.run", command, "--timeout", "0.5", check=False)
+    done = fleet.catena("run", "one", "cmd.run", command, "--timeout", "3", check=False)
     assert done.returncode == 75
     jid = done.stderr.split()[-1]
     gate.touch()
@@ -208,15 +209,16 @@ def test_timeout_ends_the_wait_and_not_the_job(fleet: Fleet) -> None:
 
 def test_deadline_ends_the_whole_process_tree(fleet: Fleet) -> None:
     pids = fleet.folder / "pids"
-    command = f"sleep 60 & echo $! >> {pids}; echo $$ >> {pids}; sleep 60"
-    begun = time.monotonic()
-    words = ("run", "one", "state.single", "cmd.run", command, "--deadline", "1")
-    done = fleet.catena(*words, check=False)
-    assert done.returncode == 1
-    assert "killed: not done after 1 seconds" in done.stdout
-    assert time.monotonic() - begun < 50
+    command = f"sleep 600 & echo $! >> {pids}; echo $$ >> {pids}; sleep 600"
+    for seconds in GROWING_SECONDS:
+        words = ("run", "one", "state.single", "cmd.run", command, "--deadline", str(seconds))
+        done = fleet.catena(*words, check=False)
+        assert done.returncode == 1
+        assert f"killed: not done after {seconds} seconds" in done.stdout
+        if pids.exists() and len(pids.read_text().split()) >= 2:
+            break
     left = [int(pid) for pid in pids.read_text().split()]
-    assert len(left) == 2
+    assert len(left) >= 2
     wait_for("the processes to end", lambda: not any(map(_lives, left)))
 
 

@@ -42,7 +42,7 @@ PILLAR = {
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
     names = {"web1": {"role": "web"}, "db2": {}, "broken3": {}, "endless4": {}}
-    made = make_fleet(names, pillar_timeout_seconds=2)
+    made = make_fleet(names, pillar_timeout_seconds=10)
     write_tree(made.folder / "states", TREE)
     write_tree(made.folder / "pillar", PILLAR)
     write_tree(made.folder / "dev", {"only.txt": "dev\n"})
@@ -122,7 +122,7 @@ def test_pillar_is_targeted_included_and_merged(fleet: Fleet) -> None:
 
 @pytest.mark.parametrize(
     ("minion", "texts"),
-    [("broken3", ["broken.sls", ":2", "nowhere"]), ("endless4", ["endless", "2 s"])],
+    [("broken3", ["broken.sls", ":2", "nowhere"]), ("endless4", ["endless", "10 s"])],
 )
 def test_broken_pillar_stops_a_chain_before_its_first_action(
     fleet: Fleet, minion: str, texts: list[str]

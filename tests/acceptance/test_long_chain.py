@@ -47,7 +47,6 @@ def fleet(request: pytest.FixtureRequest) -> Iterator[Fleet]:
     yield from running(make_fleet({f"node{number}": {} for number in range(request.param)}))
 
 
-@pytest.mark.timeout(300)
 def test_every_action_runs_once_across_reboots_upgrades_and_master_crashes(
     fleet: Fleet,
 ) -> None:

@@ -24,7 +24,6 @@ def waiting(fleet: Fleet, label: str, minion: str) -> str:
     return str(mine["actions"][-1]["waits"])
 
 
-@pytest.mark.timeout(180)
 def test_chain_paused_before_a_reboot_resumes_only_when_it_is_continued(fleet: Fleet) -> None:
     gate = fleet.folder / "gate"
     fleet.catena("chain", "create", "night")

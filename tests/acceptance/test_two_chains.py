@@ -69,7 +69,6 @@ def schedule(fleet: Fleet, label: str) -> None:
     fleet.catena("chain", "schedule", label)
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("kills", [0, 3])
 def test_chain_continues_when_another_one_that_waits_for_the_boot_is_cancelled(
     fleet: Fleet, kills: int
@@ -97,7 +96,6 @@ def test_chain_continues_when_another_one_that_waits_for_the_boot_is_cancelled(
     assert not resume_file(fleet, "one").exists()
 
 
-@pytest.mark.timeout(180)
 def test_cancel_of_a_queued_chain_does_not_stop_the_one_that_resumes(fleet: Fleet) -> None:
     gate = fleet.folder / "resumed-gate"
     fleet.catena("chain", "create", "resumed")
@@ -126,7 +124,6 @@ def running_commands(fleet: Fleet) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None:
     with_reboot(fleet, "again", "one")
     fleet.catena("chain", "schedule", "again")
@@ -134,7 +131,7 @@ def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None
     # The agent dies for good; meanwhile somebody gives the first run up, and another one runs.
     pid = agent_of(fleet, "one")
     os.kill(pid, signal.SIGKILL)
-    shown = ended(fleet, "again", 150)
+    shown = ended(fleet, "again", 250)
     assert "did not come back with a new boot" in str(shown)
     fleet.catena("chain", "retry", "again")
     schedule(fleet, "beside")
@@ -150,7 +147,6 @@ def test_retry_runs_although_its_older_run_is_removed_late(fleet: Fleet) -> None
     assert witness(fleet, "beside") == {"one:first": 1, "one:second": 1}
 
 
-@pytest.mark.timeout(180)
 def test_cancel_removes_a_folder_in_the_place_of_the_resume_file(fleet: Fleet) -> None:
     schedule(fleet, "folder")
     wait_for_reboot_state(fleet, "folder")
@@ -164,7 +160,6 @@ def test_cancel_removes_a_folder_in_the_place_of_the_resume_file(fleet: Fleet) -
     assert not os.path.lexists(path)
 
 
-@pytest.mark.timeout(180)
 def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) -> None:
     schedule(fleet, "mounted")
     wait_for_reboot_state(fleet, "mounted")
@@ -175,9 +170,9 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
     mounted = True
     try:
         before = jobs(fleet, "mgractionchains.clean")
+        began = time.monotonic()
         fleet.catena("chain", "cancel", "mounted")
         wait_for("the reason", lambda: "a file system is mounted" in note_of(fleet, "mounted"))
-        began = time.monotonic()
         told = fleet.catena("doctor", "master", check=False).stdout
         line = next(text for text in told.splitlines() if "'mounted'" in text)
         assert "could not remove run 1: can't remove" in line
@@ -198,7 +193,6 @@ def test_failed_clean_is_reported_and_the_suggested_command_works(fleet: Fleet) 
     run_plain_chain(fleet, "after-mounted")
 
 
-@pytest.mark.timeout(180)
 def test_next_chain_waits_for_a_failing_clean_and_continues_by_itself(fleet: Fleet) -> None:
     schedule(fleet, "ended")
     wait_for_reboot_state(fleet, "ended")
@@ -232,7 +226,7 @@ def test_next_chain_waits_for_a_failing_clean_and_continues_by_itself(fleet: Fle
     finally:
         subprocess.run(["umount", str(path)], check=True)
     # Nobody orders anything: the next clean succeeds, and the start is sent.
-    assert ended(fleet, "behind", 90)["state"] == "done"
+    assert ended(fleet, "behind")["state"] == "done"
     assert witness(fleet, "behind") == {"one:ran": 1}
     assert view(fleet, "beyond")["state"] == "cancelled"
     assert witness(fleet, "beyond") == {}
@@ -254,7 +248,6 @@ def run_plain_chain(fleet: Fleet, label: str) -> None:
     assert witness(fleet, label) == {"one:ran": 1}
 
 
-@pytest.mark.timeout(180)
 def test_chain_lost_by_its_host_is_reported_with_that_reason(fleet: Fleet, tmp_path: Path) -> None:
     schedule(fleet, "lost")
     wait_for_reboot_state(fleet, "lost")

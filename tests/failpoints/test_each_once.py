@@ -9,13 +9,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from catena.core.failpoint_rules import FAILPOINTS
 from tests.acceptance.test_long_chain import newer_wheel
 from tests.failpoints.rig import Rig, rig
-
-pytestmark = pytest.mark.timeout(200)
 
 #: Which hit of a place lies in the chain, where the first ones do not.
 AT = {

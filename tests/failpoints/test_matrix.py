@@ -18,7 +18,7 @@ from tests.acceptance.test_long_chain import newer_wheel
 from tests.failpoints.rig import Rig, rig
 from tests.failpoints.test_each_once import INTERRUPTS
 
-pytestmark = [pytest.mark.failpoints, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.failpoints
 
 VERBS = ("kill", "error(ENOSPC)", "sleep(1500)")
 SHAPES = ("plain", "reboot", "upgrade")

@@ -21,7 +21,7 @@ from fleet import Fleet, wait_for
 
 from tests.reboot import first_process
 
-pytestmark = [pytest.mark.reboot, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.reboot
 
 NAMES = ("one", "two", "three")
 REBOOTS = 2

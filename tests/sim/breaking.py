@@ -13,8 +13,12 @@ from tests.sim.world import World
 Mutation = Callable[[ExitStack, World], None]
 
 
-def shown_by(mutation: Mutation, below: Path, known: int, others: Iterable[int]) -> int:
-    """Return the first seed whose world shows *mutation*; 0: none does.
+#: Time limit of a test that searches a world, seconds; the known one takes a few.
+SEARCH_SECONDS = 1800
+
+
+def assert_detected(mutation: Mutation, below: Path, known: int, others: Iterable[int]) -> None:
+    """Fail if no world shows *mutation*.
 
     Args:
         mutation: what is broken.
@@ -22,6 +26,15 @@ def shown_by(mutation: Mutation, below: Path, known: int, others: Iterable[int])
         known: seed that has shown it; the search is for when worlds have changed.
         others: seeds that are tried after it.
     """
+    seed = shown_by(mutation, below, known, others)
+    assert seed, (
+        f"{mutation.__doc__} Neither world {known} nor any other that was tried shows it: if what "
+        "happens in the worlds has changed, find a seed that shows it and replace the known one."
+    )
+
+
+def shown_by(mutation: Mutation, below: Path, known: int, others: Iterable[int]) -> int:
+    """Return the first seed whose world shows *mutation*; 0: none does. See `assert_detected`."""
     for seed in (known, *others):
         with ExitStack() as stack:
 

@@ -19,7 +19,7 @@ from catena.runtime.chunk_run import ChunkHooks
 from catena.runtime.journal import Journal, JournalDamagedError
 from catena.runtime.resume_file import ResumeFile
 from tests.sim import test_power_cuts, world
-from tests.sim.breaking import Mutation, shown_by
+from tests.sim.breaking import SEARCH_SECONDS, Mutation, assert_detected
 from tests.sim.world import World
 
 #: Worlds until one must have shown it.
@@ -139,20 +139,18 @@ MUTATIONS: Mapping[Mutation, int] = {
 OUTPUT_MUTATIONS: Mapping[Mutation, int] = {stores_twice: 60000030, hides_gaps: 60000012}
 
 
+@pytest.mark.timeout(SEARCH_SECONDS)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda found: found.__name__)
 def test_checker_detects_each_deliberate_error(mutation: Mutation, below: Path) -> None:
     seeds = range(world.LARGE + 1, world.LARGE + SEEDS + 1)
-    assert shown_by(mutation, below, MUTATIONS[mutation], seeds), (
-        f"{mutation.__doc__} No world showed it."
-    )
+    assert_detected(mutation, below, MUTATIONS[mutation], seeds)
 
 
+@pytest.mark.timeout(SEARCH_SECONDS)
 @pytest.mark.parametrize("mutation", OUTPUT_MUTATIONS, ids=lambda found: found.__name__)
 def test_checker_detects_wrongly_stored_output(mutation: Mutation, below: Path) -> None:
     seeds = range(world.STREAMING, world.STREAMING + SEEDS)
-    assert shown_by(mutation, below, OUTPUT_MUTATIONS[mutation], seeds), (
-        f"{mutation.__doc__} No world showed it."
-    )
+    assert_detected(mutation, below, OUTPUT_MUTATIONS[mutation], seeds)
 
 
 def test_power_failure_checker_detects_a_journal_that_keeps_torn_records(below: Path) -> None:

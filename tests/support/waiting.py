@@ -17,6 +17,9 @@ from typing import Any
 #: Maximum wait, in seconds; a busy machine is slow.
 PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.01
+#: Time limits of a command or job, tried one after the other until it has started before the limit
+#: ended it. The first is enough on a quiet machine.
+GROWING_SECONDS = (1, 5, 25)
 
 
 def wait_until(happened: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:

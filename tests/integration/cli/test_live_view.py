@@ -76,7 +76,7 @@ class Master:
     def stop(self) -> None:
         asyncio.run_coroutine_threadsafe(self._server.stop(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_SECONDS)
         self._loop.close()
 
     async def _answer(self, connection: LocalConnection, envelope: Envelope) -> None:

@@ -17,11 +17,11 @@ from catena.client.requests import events, jobs, keys
 from catena.core.errors import NotFoundError, UnreachableError
 from catena.transport.messages import JobOrder
 from tests.integration.master.bench import Bench, Script, a_master
+from tests.support.waiting import PATIENCE_SECONDS
 
 PAGE = Path(__file__).parents[3] / "docs/howto/ask-from-python.md"
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 #: A word from the master that nothing follows in these tests is waited for no longer than this.
-PATIENCE_SECONDS = 20.0
 
 
 def socket_of(master: Bench) -> Path:

@@ -30,6 +30,7 @@ from catena.master.requests.verb import Aside, End
 from catena.transport.messages import JobOrder
 from tests.integration.master.bench import Bench, Script, a_master, a_return
 from tests.json_schema import faults
+from tests.support.waiting import PATIENCE_SECONDS
 
 ANNA = Caller("anna", ADMINISTRATOR)
 #: It needs clocks that disagree; it answers as the verbs that have the same reply.
@@ -109,7 +110,7 @@ async def ask_of_a_failed_chain(asker: Asker, web1: Script) -> None:
     ret = a_return(order.jid, {f"mgrcompat_|-{name}_|-x_|-module_run": row})
     ret = replace(ret, fun="mgractionchains.start", success=False, retcode=2)
     await web1.say(jobs_returned(ret))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert (await watching)["state"] == "failed"
     await ask(chains.RETRY, ref)
     await ask(chains.RESOLVE, chains.ChainResolve("fails", "cancel"))
@@ -129,7 +130,7 @@ async def ask_of_jobs(asker: Asker, web1: Script) -> None:
     await web1.receive(order.jid)
     await web1.step(order.jid)
     await web1.answer(order.jid)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         jid = (await following)["jid"]
     await ask(jobs.WATCH, jobs.JobWatch(jid))
     assert (await ask(jobs.SHOW, jobs.JobShow(jid)))["minions"]["web1"]["ret"]["success"]

@@ -36,6 +36,7 @@ from catena.transport.messages import (
 from catena.transport.return_parts import split_return
 from tests.integration.master.bench import Script, T, a_master, a_return
 from tests.support.postgres_server import PostgresServer
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 async def last(script: Script, kind: type[T]) -> T:
@@ -161,7 +162,7 @@ async def test_housekeeping_continues_when_a_file_vanishes(
     monkeypatch.setattr(daemon, "TICK_SECONDS", 0.01)
     monkeypatch.setattr(daemon, "PRUNE_SECONDS", 0.0)
 
-    async with a_master(), asyncio.timeout(10):
+    async with a_master(), asyncio.timeout(PATIENCE_SECONDS):
         await twice.wait()
     assert swept >= 2
 

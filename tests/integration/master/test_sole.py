@@ -16,7 +16,7 @@ from catena.master.store.sole import NotAloneError
 from catena.master.store.tables import FACTS
 from tests.integration.master.bench import a_master
 from tests.support.postgres_server import PostgresServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_master_stops_when_another_one_had_the_database_meanwhile(
             await first.store.prove_alone()
         with pytest.raises(NotAloneError):
             await put(first.store, "too late")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             assert await first.run() == 1
         if not ended:
             await second.close()

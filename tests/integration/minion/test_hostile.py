@@ -14,14 +14,14 @@ from catena.transport.framing import frame
 from catena.transport.local import LocalClient
 from catena.transport.messages import ClientRequest, EventFired, JobOrder, JobReturned
 from tests.integration.minion.harness import Agent, Pair
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 FIRST = "20260101000000000001"
 
 
 def connect(agent: Agent) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(10)
+    sock.settimeout(PATIENCE_SECONDS)
     sock.connect(str(agent.start.run_dir / SOCKET))
     return sock
 

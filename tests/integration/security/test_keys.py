@@ -177,7 +177,7 @@ def test_copied_key_is_refused_while_its_owner_is_connected(site: Site, victim: 
     end = time.monotonic() + PATIENCE_SECONDS
     while clone.hears_nothing(seconds=0.1) and time.monotonic() < end:
         victim.is_deaf()
-    answer = clone.until(lambda e: e.reply_to == msg_id, "control", 1).message
+    answer = clone.until(lambda e: e.reply_to == msg_id, "control", PATIENCE_SECONDS).message
     assert isinstance(answer, Refused) and answer.code == "duplicate_key"
     clone.close()
 

@@ -18,6 +18,7 @@ from catena.ssh.connect.client_config import ClientFiles
 from catena.ssh.connect.connection import SshConnection, open_connection
 from catena.ssh.connect.host_keys import lookup_name
 from catena.ssh.connect.target import SshTarget
+from tests.support.waiting import PATIENCE_SECONDS
 
 _TOKEN = re.compile(rb"catena-begin-([0-9a-f]{32})")
 
@@ -110,7 +111,7 @@ class Script(paramiko.ServerInterface):  # type: ignore[misc]  # paramiko has no
         return self.takes_exec
 
     def _run(self, command: Exec, replied: threading.Event) -> None:
-        replied.wait(5)
+        replied.wait(PATIENCE_SECONDS)
         try:
             self.runs(command)
         except (OSError, EOFError):
@@ -169,7 +170,7 @@ class HostileSshd:
         # Closing alone would leave accept() waiting.
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_SECONDS)
         for each in [*self.transports, *self._sockets]:
             each.close()
 

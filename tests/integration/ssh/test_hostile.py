@@ -159,7 +159,7 @@ def test_hanging_login_times_out(tmp_path: Path) -> None:
         hold.wait(100)
 
     with HostileSshd(tmp_path, Script(on_auth=hang)) as server:
-        error = refused(server, PushPhase.authenticate, timeout_seconds=1)
+        error = refused(server, PushPhase.authenticate, timeout_seconds=5)
         hold.set()
     assert error.phase is PushPhase.authenticate
 
@@ -192,9 +192,9 @@ def test_host_that_hangs_before_a_command_times_out(tmp_path: Path, place: str) 
     script = Script()
     setattr(script, place, hang)
     with HostileSshd(tmp_path, script) as server:
-        connection = server.connect(timeout_seconds=1)
+        connection = server.connect(timeout_seconds=5)
         begun = time.monotonic()
-        with pytest.raises(SshError, match="bad: probe: no answer of sshd in 1 s") as caught:
+        with pytest.raises(SshError, match="bad: probe: no answer of sshd in 5 s") as caught:
             connection.probe()
         assert time.monotonic() - begun < 60
         hold.set()
@@ -205,8 +205,8 @@ def test_host_that_hangs_before_a_command_times_out(tmp_path: Path, place: str) 
 
 def test_silent_probe_times_out(tmp_path: Path) -> None:
     with HostileSshd(tmp_path, Script(runs=Exec.begin)) as server:
-        connection = server.connect(timeout_seconds=1)
-        with pytest.raises(SshError, match="bad: probe: no answer of the command in 1 s"):
+        connection = server.connect(timeout_seconds=5)
+        with pytest.raises(SshError, match=r"bad: probe: no answer of the command in \d+ s"):
             connection.probe()
         connection.close()
 
@@ -227,8 +227,8 @@ def test_host_that_stops_reading_times_out(tmp_path: Path) -> None:
         with HostileSshd(tmp_path, Script(runs=runs)) as server:
             connection = server.connect()
             with pytest.raises(SshError, match="no answer of the command") as caught:
-                channel = connection.open_channel(["agent"], supply=lambda: LARGE, timeout=2)
-                channel.request({"verb": "put"}, blob, timeout=2)
+                channel = connection.open_channel(["agent"], supply=lambda: LARGE, timeout=5)
+                channel.request({"verb": "put"}, blob, timeout=5)
             assert caught.value.waits
             connection.close()
 
@@ -272,7 +272,7 @@ def failed(tmp_path: Path, runs: Callable[[Exec], None], **fields: object) -> Ss
     with HostileSshd(tmp_path, Script(runs=runs)) as server:
         connection = server.connect(**fields)
         with pytest.raises(SshError) as caught:
-            connection.run(["true"], timeout=3)
+            connection.run(["true"], timeout=5)
         connection.close()
     assert "\n" not in str(caught.value)
     return caught.value
@@ -379,8 +379,8 @@ def asked(tmp_path: Path, runs: Callable[[Exec], None]) -> CatenaError:
     with HostileSshd(tmp_path, Script(runs=runs)) as server:
         connection = server.connect()
         with pytest.raises(CatenaError) as caught:
-            channel = connection.open_channel(["agent"], timeout=2)
-            channel.request({"verb": "hello"}, timeout=2)
+            channel = connection.open_channel(["agent"], timeout=5)
+            channel.request({"verb": "hello"}, timeout=5)
         connection.close()
     assert "\n" not in str(caught.value)
     return caught.value
@@ -451,7 +451,7 @@ def test_missing_answer_times_out_and_closes_the_channel(tmp_path: Path) -> None
     def runs(command: Exec) -> None:
         ready(command)
 
-    assert "no answer of the command in 2 s" in str(asked(tmp_path, runs))
+    assert "no answer of the command in" in str(asked(tmp_path, runs))
 
 
 def test_truncated_answer_is_an_error(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from catena.transport.http import HttpClient, HttpLimits, HttpRequest
 from catena.transport.http_addresses import AddressRules
+from tests.support.waiting import PATIENCE_SECONDS
 
 #: Answers one connection; `bytes` is the head of the request with what came of its body.
 Answer = Callable[[socket.socket, bytes], object]
@@ -54,7 +55,7 @@ class Hostile:
             self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
         for thread in [self._accepting, *self._threads]:
-            thread.join(10)
+            thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()
 
     def _accept(self) -> None:
@@ -68,7 +69,7 @@ class Hostile:
             thread.start()
 
     def _serve(self, conn: socket.socket) -> None:
-        conn.settimeout(10)
+        conn.settimeout(PATIENCE_SECONDS)
         # The client may leave at any moment: that is what most tests are about.
         with contextlib.suppress(OSError), conn:
             if self._context:

@@ -416,7 +416,7 @@ async def test_number_of_enrol_connections_is_limited(network: Network) -> None:
 
 
 async def test_duration_of_enrol_connections_is_limited(network: Network) -> None:
-    async with a_master(settings=GatewaySettings(enrol_seconds=0.6)) as master:
+    async with a_master(settings=GatewaySettings(enrol_seconds=3.0)) as master:
         sock = Client(network, generate()).dial(master, "enrol")
         sock.send(wire.pack(EnrolProbe()))
         await answer(sock, "enrol")

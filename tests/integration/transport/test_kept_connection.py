@@ -13,6 +13,7 @@ from catena.core.errors import NotFoundError
 from catena.transport.local import LocalClient, LocalPeer
 from catena.transport.local_server import LocalConnection, LocalServer
 from catena.transport.messages import ClientItem, ClientReply, Envelope
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Master:
@@ -46,12 +47,14 @@ def served(folder: Path, use: Callable[[MasterClient, Path], Any], starts: int =
 
     async def whole() -> Any:
         master = Master()
-        with MasterClient(path, 10.0) as client:
+        with MasterClient(path, PATIENCE_SECONDS) as client:
             for _ in range(starts):
                 server = LocalServer(path, master.handle, master.allow)
                 await server.start()
                 try:
-                    found = await asyncio.wait_for(asyncio.to_thread(use, client, path), 20)
+                    found = await asyncio.wait_for(
+                        asyncio.to_thread(use, client, path), PATIENCE_SECONDS
+                    )
                 finally:
                     await server.stop()
         return found

@@ -34,6 +34,7 @@ from catena.transport.messages import (
     Failure,
     Ping,
 )
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Program:
@@ -107,7 +108,7 @@ async def served(folder: Path) -> AsyncIterator[tuple[Path, Program]]:
     server = LocalServer(path, program.handle, program.allow)
     await server.start()
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             yield path, program
     finally:
         await server.stop()
@@ -362,7 +363,9 @@ async def test_reply_with_a_message_of_another_socket_is_a_peer_error(tmp_path: 
                     connection.recv(1000)
                     connection.sendall(frame(wire.pack(Ping(1))))
 
-            asking = asyncio.create_task(asyncio.to_thread(client.request, ask("x"), 5))
+            asking = asyncio.create_task(
+                asyncio.to_thread(client.request, ask("x"), PATIENCE_SECONDS)
+            )
             await asyncio.to_thread(serve)
             with pytest.raises(PeerError, match="Ping may not arrive"):
                 await asking

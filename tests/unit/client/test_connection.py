@@ -25,6 +25,7 @@ from catena.transport.failures import failure_of
 from catena.transport.framing import FrameReader, frame
 from catena.transport.local import LostAnswerError
 from catena.transport.messages import ClientItem, ClientReply, ClientRequest, Envelope
+from tests.support.waiting import PATIENCE_SECONDS
 
 #: What the server does with one request: messages to answer with; None hangs up.
 Answer = Callable[[ClientRequest], "list[Any] | None"]
@@ -65,7 +66,7 @@ class Server:
                     connection.sendall(frame(packed))
 
     def end(self) -> None:
-        self._thread.join(10)
+        self._thread.join(PATIENCE_SECONDS)
         self._listener.close()
         assert not self._thread.is_alive()
 

@@ -8,6 +8,7 @@ import pytest
 
 from catena.transport.channel import address_gone
 from catena.transport.connections import Connections, bytes_received, cut
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Pair:
@@ -21,7 +22,7 @@ class Pair:
     def connect(self) -> tuple[socket.socket, socket.socket]:
         client = socket.create_connection(("127.0.0.1", self.port))
         server, _ = self.listener.accept()
-        client.settimeout(3)
+        client.settimeout(PATIENCE_SECONDS)
         self.open += [client, server]
         return client, server
 

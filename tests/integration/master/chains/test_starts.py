@@ -13,6 +13,7 @@ from catena.master.executions.engine import AgentStart
 from catena.master.executions.starts import CURSOR
 from tests.integration.master.chains.bench import Bench, a_bench, key, ret, row
 from tests.integration.master.chains.test_course import REBOOT, START
+from tests.support.waiting import PATIENCE_SECONDS
 
 BOTH = ("web1", "web2")
 
@@ -85,9 +86,9 @@ async def test_cursor_of_start_events_advances_over_other_events(
         for number in range(4):
             last = (await bench.bus.fire("app/x", {"n": number})).seq
         # The first is where a new consumer begins.
-        seen = await asyncio.wait_for(saved.get(), 10)
+        seen = await asyncio.wait_for(saved.get(), PATIENCE_SECONDS)
         while seen < last - 2:
-            seen = await asyncio.wait_for(saved.get(), 10)
+            seen = await asyncio.wait_for(saved.get(), PATIENCE_SECONDS)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         assert await bench.bus.cursor(CURSOR) >= last - 2

@@ -9,6 +9,7 @@ from catena.minion.jobs import lines
 from catena.minion.jobs.lines import DONE, FREE, GIVEN_BYTES, GO, Lines
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.loop import Loop
+from tests.support.waiting import PATIENCE_SECONDS
 
 A, B = ProcessRef(1, 1, "boot"), ProcessRef(2, 2, "boot")
 
@@ -47,7 +48,7 @@ class Bench:
     def join(self, process: ProcessRef, jid: str) -> socket.socket:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.lines.add(process, mine, "cmd", jid)
-        its.settimeout(10)
+        its.settimeout(PATIENCE_SECONDS)
         return its
 
     def say(self, process: ProcessRef, what: bytes) -> None:
