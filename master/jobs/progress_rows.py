@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from catena.core.job import JobProgress
+from catena.master.store.metadata import Ready
 from catena.master.store.tables import PROGRESS
 
 
@@ -24,22 +25,31 @@ class StoredStep(NamedTuple):
 _STEP = tuple(PROGRESS.c[name] for name in StoredStep._fields)
 
 
-def insert(conn: sa.Connection, minion: str, progress: JobProgress) -> bool:
-    """Store a step of a job; return False if it is stored already."""
+def is_stored(conn: sa.Connection, minion: str, progress: JobProgress) -> bool:
+    """Return whether a step of a job is stored."""
     rule = (PROGRESS.c.jid == progress.jid) & (PROGRESS.c.minion == minion)
     rule = rule & (PROGRESS.c.seq == progress.seq)
-    if conn.execute(sa.select(PROGRESS.c.seq).where(rule)).first() is not None:
-        return False
+    return conn.execute(sa.select(PROGRESS.c.seq).where(rule)).first() is not None
+
+
+def size(conn: sa.Connection, jid: str, minion: str) -> int:
+    """Return the bytes of the data of all stored steps of a job on one minion."""
+    sizes = sa.func.sum(sa.func.length(PROGRESS.c.data, type_=sa.BigInteger))
+    rule = (PROGRESS.c.jid == jid) & (PROGRESS.c.minion == minion)
+    return int(conn.execute(sa.select(sizes).where(rule)).scalar() or 0)
+
+
+def insert(conn: sa.Connection, minion: str, progress: JobProgress, data: Ready) -> None:
+    """Store a step of a job, with its packed data."""
     row = {
         "jid": progress.jid,
         "minion": minion,
         "seq": progress.seq,
         "kind": progress.kind[:32],
-        "data": progress.data,
+        "data": data,
         "when": progress.when,
     }
     conn.execute(sa.insert(PROGRESS).values(row))
-    return True
 
 
 def steps(conn: sa.Connection, jid: str) -> list[StoredStep]:

@@ -22,13 +22,14 @@ from catena.core.job import JobProgress, JobReturn
 from catena.master.events import return_events
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.events.feed import JobFeed
-from catena.master.jobs import own_job_rows, progress_rows
+from catena.master.jobs import own_job_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery, DeliveryEvent
 from catena.master.jobs.handover import Handover, Moves
-from catena.master.jobs.model import DeliveryOrder
+from catena.master.jobs.model import DeliveryOrder, DeliveryRecord
 from catena.master.jobs.reports import Folded, Word, fold
 from catena.master.jobs.rows import NewReturn
+from catena.master.jobs.step_room import StepRoom, Taken
 from catena.master.minions.limits import RateLimit
 from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Bulk, Store, after_commit
@@ -41,8 +42,6 @@ from catena.transport.wire import packed as packed_once
 
 log = logging.getLogger(__name__)
 
-#: Steps of one job on one minion that are kept; later ones are shown live only.
-PROGRESS_LIMIT = 20_000
 #: Jobs that one minion may begin itself, per second and at once: nobody asked for them.
 ADOPTED_RATE = 0.5
 ADOPTED_BURST = 60.0
@@ -79,6 +78,7 @@ class Returns:
         self._words = Bulk(self._one, self._many)
         #: Used by the writer's thread alone.
         self._adopted = RateLimit(ADOPTED_RATE, ADOPTED_BURST, parts.clock.monotonic)
+        self._steps = StepRoom()
 
     def received(self, minion: str, message: JobReceived) -> asyncio.Future[Any] | Pending:
         """The order is durable on the minion."""
@@ -230,10 +230,20 @@ class Returns:
                 raise NotAllowedError(_NO_JOB)
             # A job that began on the minion (`catena call`): its return makes it known here.
             return
-        if MACHINE.is_final(Delivery(row.state)) or not 0 < progress.seq <= PROGRESS_LIMIT:
+        if MACHINE.is_final(Delivery(row.state)):
             return
-        if not progress_rows.insert(conn, minion, progress):
+        taken = self._steps.store(conn, minion, progress)
+        if taken is Taken.dropped:
             return
+        if taken is Taken.stored:
+            self._apply_step(conn, minion, progress, row)
+        item = JobProgressItem(minion, progress.seq, progress.kind, progress.data)
+        after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
+
+    def _apply_step(
+        self, conn: sa.Connection, minion: str, progress: JobProgress, row: DeliveryRecord
+    ) -> None:
+        """Move the delivery by a step that was stored, and notify the observers."""
         cause = DeliveryEvent.receive if progress.kind == "queued" else DeliveryEvent.progress
         at = (progress.jid, minion, row.state)
         # Only the first step moves the delivery; the others are seen by their own items.
@@ -245,8 +255,6 @@ class Returns:
         for observer in self._parts.moves.observers:
             for tag, data in observer.on_progress(conn, minion, progress):
                 self._parts.bus.record(conn, tag, data)
-        item = JobProgressItem(minion, progress.seq, progress.kind, progress.data)
-        after_commit(conn, lambda: self._parts.feed.publish(progress.jid, item))
 
     def _store(self, conn: sa.Connection, word: Word, ret: JobReturn) -> list[DeliveryOrder]:
         minion = word.minion
