@@ -28,6 +28,8 @@ PACKAGES = (
     "process",
     "push",
     "requests",
+    "runners",
+    "workers",
 )
 #: Modules with queries that are not row modules, each with the reason.
 EXCEPTIONS = {
