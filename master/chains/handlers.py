@@ -143,9 +143,9 @@ class ChainHandlers:
         return await self._service(caller).pause(asked, caller.name)
 
     @verb(asks.CONTINUE, Right.change_chains)
-    async def go_on(self, caller: Caller, asked: ChainPause) -> ChainLine:
+    async def continue_(self, caller: Caller, asked: ChainPause) -> ChainLine:
         """Continue a paused chain."""
-        return await self._service(caller).go_on(asked, caller.name)
+        return await self._service(caller).continue_(asked, caller.name)
 
     @verb(asks.RENDER, Right.read_chains)
     async def render(self, caller: Caller, asked: ChainRef) -> ChainRendering:

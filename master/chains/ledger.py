@@ -302,7 +302,7 @@ class ChainLedger(Ledger):
         moved = {change.action_id: change for change in changes}
         event = MinionEvent.wait if _waits(found, moved) else MinionEvent.begin
         if event is MinionEvent.begin and run.state == MinionState.waiting:
-            event = MinionEvent.go_on
+            event = MinionEvent.resume
         if not MINION.allows(MinionState(run.state), event):
             return run
         return self.move_minion(run, event)

@@ -81,7 +81,7 @@ class MinionEvent(StrEnum):
     send = "send"
     begin = "begin"
     wait = "wait"
-    go_on = "go_on"
+    resume = "resume"
     end = "end"
     lose = "lose"
     fence = "fence"
@@ -183,7 +183,7 @@ MINION = Machine(
         Row(_M.running, _ME.end, _M.ended, _ANYBODY, _OVER),
         Row(_M.running, _ME.lose, _M.lost, _REPORT, _LOST),
         Row(_M.running, _ME.fence, _M.fenced, _ANYBODY, _FENCED),
-        Row(_M.waiting, _ME.go_on, _M.running, _REPORT, "The boot is proven; actions are left."),
+        Row(_M.waiting, _ME.resume, _M.running, _REPORT, "The boot is proven; actions are left."),
         Row(_M.waiting, _ME.end, _M.ended, _ANYBODY, _OVER),
         Row(_M.waiting, _ME.lose, _M.lost, _REPORT, _LOST),
         Row(_M.waiting, _ME.fence, _M.fenced, _ANYBODY, _FENCED),

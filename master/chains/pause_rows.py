@@ -165,14 +165,14 @@ def stranded(conn: sa.Connection, run: int | None, names: Collection[str] = ()) 
     query = rows.MINION_ROWS.where(mine.run == run, mine.state.in_(_BEGUN), sa.not_(starting))
     found = []
     for each in rows.minion_runs(conn, query.order_by(mine.minion)):
-        if (not names or each.minion in names) and _could_go_on(conn, each):
+        if (not names or each.minion in names) and _can_continue(conn, each):
             wire = sa.select(MINIONS.c.wire).where(MINIONS.c.id == each.minion)
             named = each.over_ssh or (conn.execute(wire).scalar() or 0) >= NAMED_RUNS
             found.append(Stranded(RunRef(each.chain_id, each.epoch), each.minion, named))
     return found
 
 
-def _could_go_on(conn: sa.Connection, run: ChainMinion) -> bool:
+def _can_continue(conn: sa.Connection, run: ChainMinion) -> bool:
     """Return whether a run has open actions, waits for no boundary, and no job works on it."""
     if run_job_rows.is_worked_on(
         RunRef(run.chain_id, run.epoch), run_job_rows.open_jobs(conn, run.minion)

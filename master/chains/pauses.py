@@ -74,7 +74,7 @@ def pause(ledger: ChainLedger, jobs: JobService, row: ChainRecord, names: Collec
             jobs.pause_in(ledger.conn, work.spec.jid, work.minion, pause_text(found[work.minion]))
 
 
-def go_on(
+def continue_(
     ledger: ChainLedger, parts: ChainParts, row: ChainRecord, names: Collection[str]
 ) -> None:
     """Continue the newest run of a chain, on all or some minions.

@@ -316,12 +316,12 @@ class ChainService:
 
         return await self._parts.change(run, user)
 
-    async def go_on(self, request: ChainPause, user: str) -> ChainLine:
+    async def continue_(self, request: ChainPause, user: str) -> ChainLine:
         """Continue a paused chain, on all or some minions."""
 
         def run(ledger: ChainLedger) -> ChainLine:
             row = rows.find_chain(ledger.conn, request.chain)
-            pauses.go_on(ledger, self._parts, row, request.minions)
+            pauses.continue_(ledger, self._parts, row, request.minions)
             return _line(ledger, row.id, self._parts)
 
         line = await self._parts.change(run, user)

@@ -28,7 +28,7 @@ class DeliveryEvent(StrEnum):
 
     release = "release"
     pause = "pause"
-    go_on = "continue"
+    continue_ = "continue"
     send = "send"
     keep = "keep"
     receive = "receive"
@@ -107,7 +107,7 @@ MACHINE: Machine[Delivery, DeliveryEvent] = Machine(
         Row(_D.queued, _C.pause, _D.paused, _BOTH, "the work that it belongs to must wait"),
         Row(_D.sent, _C.pause, _D.paused, _BOTH, "the same, and the minion has not confirmed it"),
         Row(_D.paused, _C.pause, _D.paused, _BOTH, "it stays paused for another reason"),
-        Row(_D.paused, _C.go_on, _D.queued, _BOTH, "the work that it belongs to continues"),
+        Row(_D.paused, _C.continue_, _D.queued, _BOTH, "the work that it belongs to continues"),
         Row(_D.paused, _C.cancel, _D.cancelled, (_A.api, _A.system), "never sent"),
     ],
     failures=[_C.reject, _C.expire, _C.forgotten, _C.restored],

@@ -210,7 +210,7 @@ class Jobs:
             prolong: let it be delivered for at least `expiry_seconds` from now on.
         """
         at = (jid, minion, Delivery.paused.value)
-        if self._moves.move(conn, at, DeliveryEvent.go_on, Actor.system) is None:
+        if self._moves.move(conn, at, DeliveryEvent.continue_, Actor.system) is None:
             return
         if prolong:
             job_rows.prolong(conn, jid, self._parts.steady.now() + self._parts.expiry_seconds)

@@ -31,7 +31,7 @@ _REMEDY = (
 )
 
 
-class StrangeStoreError(CatenaError):
+class StoreMismatchError(CatenaError):
     """The store is not the one that the master's keys have served."""
 
 
@@ -73,13 +73,13 @@ def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
         now: wall clock, seconds since the epoch.
 
     Raises:
-        StrangeStoreError: the store is empty, but its keys have served one.
+        StoreMismatchError: the store is empty, but its keys have served one.
     """
     note = read(pki_dir)
     key = pki_dir / "curve.key"
     age = (time.time() if now is None else now) - key.stat().st_mtime if key.exists() else 0.0
     if note.store or note.damage or age > KEY_SECONDS:
-        raise StrangeStoreError(
+        raise StoreMismatchError(
             f"the store {place} is empty, but the keys in {pki_dir} are of a master that has "
             f"served: {_REMEDY}"
         )
@@ -89,7 +89,7 @@ def claim(conn: sa.Connection, note: Note, *, new_store: bool = False) -> str:
     """Return the id of the store; assign one in the running transaction if it has none.
 
     Raises:
-        StrangeStoreError: the store belongs to other keys, and *new_store* is false.
+        StoreMismatchError: the store belongs to other keys, and *new_store* is false.
     """
     query = sa.select(FACTS.c.value).where(FACTS.c.name == FACT)
     found = conn.execute(query).scalar()
@@ -97,7 +97,7 @@ def claim(conn: sa.Connection, note: Note, *, new_store: bool = False) -> str:
         found = note.store if note.store and not new_store else uuid.uuid4().hex
         conn.execute(sa.insert(FACTS).values(name=FACT, value=found))
     if note.store and found != note.store and not new_store:
-        raise StrangeStoreError(
+        raise StoreMismatchError(
             f"the store ({found}) is not the one that this master's keys serve ({note.store}): "
             "check `database` and `state_dir`; to use it anyway: catena master --new-store"
         )

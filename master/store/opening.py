@@ -23,7 +23,7 @@ def check(settings: MasterSettings, new_store: bool) -> birth.Note:
 
     Raises:
         StoreCorruptError: the store is damaged.
-        StrangeStoreError: the store is empty although the keys have served one.
+        StoreMismatchError: the store is empty although the keys have served one.
     """
     url, pki_dir = database_url(settings), Path(settings.pki_dir)
     note = birth.read(pki_dir)
@@ -41,7 +41,7 @@ def claim(settings: MasterSettings, note: birth.Note, new_store: bool) -> None:
     """Bind the store and the master's keys to each other.
 
     Raises:
-        StrangeStoreError: the store belongs to other keys.
+        StoreMismatchError: the store belongs to other keys.
         CatenaError: the id of the store could not be written.
     """
     url, pki_dir = database_url(settings), Path(settings.pki_dir)

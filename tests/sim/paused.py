@@ -70,7 +70,7 @@ class PausedWorld(World):
             self.confirmed.add(paused)
             await asyncio.sleep(luck.choice((0.5, luck.uniform(0, 20), 100.0)))
             self.confirmed.discard(paused)
-            await self._insist("go_on", asked)
+            await self._insist("continue_", asked)
 
     async def _insist(self, verb: str, asked: ChainPause) -> bool:
         """Ask until it is done; return False where there is nothing to do any more."""

@@ -259,7 +259,7 @@ def test_missing_store_with_used_keys_is_refused_without_new_store(
     settings: MasterSettings,
 ) -> None:
     database(settings).unlink()
-    with pytest.raises(birth.StrangeStoreError, match="--new-store"):
+    with pytest.raises(birth.StoreMismatchError, match="--new-store"):
         begin(settings)
     begin(settings, new_store=True)
     begin(settings)
@@ -298,7 +298,7 @@ def test_first_start_with_a_new_key_needs_no_confirmation(tmp_path: Path) -> Non
     keys.load_or_create(tmp_path)
     birth.refuse_empty("x", tmp_path)
     old = (tmp_path / "curve.key").stat().st_mtime + birth.KEY_SECONDS + 60
-    with pytest.raises(birth.StrangeStoreError, match="is empty"):
+    with pytest.raises(birth.StoreMismatchError, match="is empty"):
         birth.refuse_empty("x", tmp_path, now=old)
 
 
@@ -306,7 +306,7 @@ def test_store_of_other_keys_is_refused(settings: MasterSettings, tmp_path: Path
     other = MasterSettings(state_dir=str(tmp_path / "b"), pki_dir=str(tmp_path / "b-pki"))
     begin(other)
     database(settings).write_bytes(database(other).read_bytes())
-    with pytest.raises(birth.StrangeStoreError, match="is not the one"):
+    with pytest.raises(birth.StoreMismatchError, match="is not the one"):
         begin(settings)
     begin(settings, new_store=True)
     begin(settings)
@@ -324,7 +324,7 @@ def test_damaged_store_json_is_reported_and_rewritten(
     assert path.read_bytes() == whole
     path.write_bytes(DAMAGES[damage](whole))
     database(settings).unlink()
-    with pytest.raises(birth.StrangeStoreError):
+    with pytest.raises(birth.StoreMismatchError):
         begin(settings)
 
 
@@ -402,5 +402,5 @@ def test_large_database_gets_a_structure_check_before_the_start(
 
 async def test_start_of_the_daemon_checks_its_store(settings: MasterSettings) -> None:
     database(settings).write_bytes(b"")
-    with pytest.raises(birth.StrangeStoreError, match="is empty"):
+    with pytest.raises(birth.StoreMismatchError, match="is empty"):
         await main.serve(settings, "/nowhere", False)

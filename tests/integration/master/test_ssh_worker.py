@@ -166,7 +166,7 @@ async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_conti
         master.hand.advance(DAY + 10)
         await master.ssh.tick()
         assert len(host.visits) == 3
-        await master.chains.service.go_on(ChainPause("night"), "joe")
+        await master.chains.service.continue_(ChainPause("night"), "joe")
         await master.until(lambda: len(host.ran) == 2)
 
 

@@ -22,8 +22,8 @@ from catena.master.store.tables import DELIVERIES
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
 from tests.integration.master.chains.test_fences import WHY, answers
 from tests.integration.master.chains.test_pauses import (
+    continue_,
     doctor,
-    go_on,
     pause,
     states,
 )
@@ -267,7 +267,7 @@ async def test_pause_and_clean_wait_of_one_start_do_not_replace_each_other(bench
     await answers(bench, success=True)
     await bench.chains.scheduler.tick()
     assert await last(bench) == ("web1", "paused")
-    await go_on(bench, "second")
+    await continue_(bench, "second")
     assert await last(bench) == ("web1", "queued")
 
 
@@ -275,7 +275,7 @@ async def test_continued_chain_still_waits_for_the_clean(bench: Bench) -> None:
     await refused(bench)
     await bench.begin("second", CMD)
     await pause(bench, "second")
-    await go_on(bench, "second")
+    await continue_(bench, "second")
     assert await last(bench) == ("web1", "paused")
     assert (await wait_of(bench, "second"))["waits"].startswith("waits for the clean-up of")
 

@@ -40,8 +40,8 @@ async def pause(bench: Bench, label: str, *minions: str) -> ChainLine:
     return await bench.chains.service.pause(ChainPause(label, minions), "alice")
 
 
-async def go_on(bench: Bench, label: str, *minions: str) -> ChainLine:
-    return await bench.chains.service.go_on(ChainPause(label, minions), "alice")
+async def continue_(bench: Bench, label: str, *minions: str) -> ChainLine:
+    return await bench.chains.service.continue_(ChainPause(label, minions), "alice")
 
 
 async def states(bench: Bench, fun: str) -> list[tuple[str, str]]:
@@ -85,7 +85,7 @@ async def test_paused_chain_is_dispatched_only_when_it_is_continued(
     await bench.chains.scheduler.tick()
     assert (await bench.show("night"))["state"] == "scheduled"
     assert await bench.job_ids(START) == []
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     await bench.chains.scheduler.tick()
     assert (await bench.show("night"))["state"] == "dispatched"
 
@@ -95,7 +95,7 @@ async def test_continued_chain_keeps_a_time_that_is_still_to_come(bench: Bench) 
     due = (await bench.show("night"))["due"]
     await pause(bench, "night")
     await pass_time(bench, 60)
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     await bench.chains.scheduler.tick()
     view = await bench.show("night")
     assert (view["state"], view["due"]) == ("scheduled", due)
@@ -126,7 +126,7 @@ async def test_pause_of_one_minion_does_not_affect_the_others(tmp_path: Path) ->
         assert await states(bench, START) == [("web1", "paused"), ("web2", "queued")]
         assert await bench.says_hello(minion="web1") == []
         assert await bench.says_hello(minion="web2") == await bench.job_ids(START)
-        await go_on(bench, "night", "web1")
+        await continue_(bench, "night", "web1")
         assert await bench.says_hello(minion="web1") == await bench.job_ids(START)
 
 
@@ -135,10 +135,10 @@ async def test_continue_of_one_minion_leaves_the_others_paused(tmp_path: Path) -
         await bench.begin("night", CMD)
         await pause(bench, "night")
         assert {state for _, state in await states(bench, START)} == {"paused"}
-        await go_on(bench, "night", "web2")
+        await continue_(bench, "night", "web2")
         assert await pauses(bench) == ["web1", "web3"]
         assert [state for _, state in await states(bench, START)] == ["paused", "queued", "paused"]
-        await go_on(bench, "night")
+        await continue_(bench, "night")
         assert await pauses(bench) == []
         assert {state for _, state in await states(bench, START)} == {"queued"}
 
@@ -155,7 +155,7 @@ async def test_paused_job_does_not_expire_and_is_sent_when_continued(bench: Benc
     await bench.restart()
     assert await bench.says_hello() == []
     assert await states(bench, START) == [("web1", "paused")]
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     await bench.jobs.expire()
     assert await bench.says_hello() == await bench.job_ids(START)
     assert await bench.states("night") == ["NEW"]
@@ -171,7 +171,7 @@ async def test_sent_order_that_did_not_arrive_is_held_back_with_the_next_hello(
     assert await states(bench, START) == [("web1", "sent")]
     assert await bench.says_hello() == []
     assert await states(bench, START) == [("web1", "paused")]
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     assert await bench.says_hello() == [jid]
 
 
@@ -208,7 +208,7 @@ async def test_resume_of_a_paused_chain_waits_until_it_is_continued(
     for _ in range(3):
         await pass_time(bench, 2 * HOUR)
     assert await bench.states("night") == ["DONE", "DONE", "NEW"]
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     assert await bench.says_hello() == [jid]
     assert await bench.job_ids(RESUME) == [jid]
 
@@ -227,7 +227,7 @@ async def test_continue_sends_the_missing_resume(bench: Bench) -> None:
     await pause(bench, "night")
     await bench.starts("web1-boot-2")
     await bench.store.write(lambda conn: conn.execute(sa.update(MINIONS).values(wire=2)))
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     (jid,) = await bench.job_ids(RESUME)
     assert await bench.says_hello() == [jid]
     told = await bench.store.read(lambda conn: bench_kwargs(conn, jid))
@@ -243,7 +243,7 @@ def bench_kwargs(conn: sa.Connection, jid: str) -> Any:
 async def test_continue_orders_no_resume_while_the_boot_is_not_proven(bench: Bench) -> None:
     await bring_to_reboot(bench, "night")
     await pause(bench, "night")
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     assert await bench.job_ids(RESUME) == []
 
 
@@ -287,8 +287,8 @@ Asked = Callable[[Bench], Awaitable[Any]]
         (lambda b: pause(b, "ended"), InvalidStateError, "it is cancelled and has ended"),
         (lambda b: pause(b, "none"), NotFoundError, "none"),
         (lambda b: pause(b, "night", "web2"), NotFoundError, "unknown minion 'web2'"),
-        (lambda b: go_on(b, "night"), InvalidStateError, "is not paused"),
-        (lambda b: go_on(b, "draft"), InvalidStateError, "is not paused"),
+        (lambda b: continue_(b, "night"), InvalidStateError, "is not paused"),
+        (lambda b: continue_(b, "draft"), InvalidStateError, "is not paused"),
     ],
 )
 async def test_invalid_pause_and_continue_are_refused(
@@ -312,7 +312,7 @@ async def test_minion_on_which_a_chain_has_ended_can_not_be_paused(tmp_path: Pat
             await pause(bench, "night", "web1")
         await pause(bench, "night", "web2")
         with pytest.raises(InvalidStateError, match="has ended on web1"):
-            await go_on(bench, "night", "web1")
+            await continue_(bench, "night", "web1")
 
 
 async def test_cancelled_chain_is_no_longer_paused(bench: Bench) -> None:
@@ -378,7 +378,7 @@ async def test_restored_store_keeps_the_pause(tmp_path: Path) -> None:
         assert await states(bench, RESUME) == [("web1", "paused")]
         await pass_time(bench, 2 * HOUR)
         assert (await bench.show("later"))["state"] == "scheduled"
-        await go_on(bench, "night")
+        await continue_(bench, "night")
         assert len(await bench.says_hello()) == 1
 
     await back_in_time(tmp_path, before, after)
@@ -391,7 +391,7 @@ async def test_moved_store_keeps_the_pause(bench: Bench) -> None:
     await bench.starts("web1-boot-2")
     await ordered_resume(bench, actionchain_id=chain, epoch=1)
     assert await bench.says_hello() == []
-    await go_on(bench, "night")
+    await continue_(bench, "night")
     assert len(await bench.says_hello()) == 1
 
 
