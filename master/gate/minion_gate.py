@@ -213,7 +213,7 @@ class MinionGate:
 
     def sweep(self) -> None:
         """Remove expired state and log dropped events; call it every few seconds."""
-        self._buffer.sweep()
+        self._buffer.drop_idle()
         now = self._parts.clock.monotonic()
         for minion, count in list(self._dropped.items()):
             if now - self._reported.get(minion, float("-inf")) < DROPPED_EVERY_SECONDS:

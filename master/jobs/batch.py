@@ -1,4 +1,4 @@
-"""How many minions of a batched job work at a time, and who is next."""
+"""Decides which minions of a batched job begin."""
 
 from __future__ import annotations
 
@@ -12,26 +12,31 @@ from catena.core.errors import UsageError
 from catena.master.jobs.delivery import OPEN, Delivery
 
 _SIZE = re.compile(r"([0-9]{1,7})(%?)\Z")
-#: States of deliveries that take a place of the batch, always or while the minion is connected.
+#: States of deliveries that always occupy a place of the batch.
 _BUSY = frozenset({Delivery.received.value, Delivery.running.value})
+#: States of deliveries that occupy a place of the batch while the minion is connected.
 _ON_THE_WAY = frozenset({Delivery.queued.value, Delivery.sent.value})
 
 
 def size(text: str, total: int) -> int:
-    """Return the number that "5" or "20%" of *total* minions means; at least 1, "" is all (0).
+    """Return the maximum number of concurrent minions of a job; 0: all.
+
+    Args:
+        text: a number, a percentage of *total* ("20%"), or "" for all minions.
+        total: number of minions of the job.
 
     Raises:
-        UsageError: it is neither a number nor a percentage from 1% to 100%.
+        UsageError: *text* is neither a positive number nor a percentage from 1% to 100%.
     """
     if not text:
         return 0
     found = _SIZE.match(text.strip())
     if found is None:
-        raise UsageError(f"batch {text[:40]!r}: expected a number or a percentage, as 5 or 20%")
+        raise UsageError(f"batch {text[:40]!r}: expected a number or a percentage, like 5 or 20%")
     number = int(found[1])
     if not found[2]:
         if number < 1:
-            raise UsageError("batch: at least 1")
+            raise UsageError(f"batch {text!r}: a number is at least 1")
         return number
     if not 1 <= number <= 100:
         raise UsageError(f"batch {text!r}: a percentage is from 1% to 100%")
@@ -43,9 +48,15 @@ def first_states(
 ) -> dict[str, Delivery]:
     """Return the first state of each delivery: at most *limit* connected minions begin.
 
-    A minion that is away takes no place of the batch; it waits until it connects and a place is
-    free. What begins is stored as `sent` at once for those of *sent*, whom the order reaches next:
-    to say so after it had gone would be another statement for each.
+    A disconnected minion occupies no place of the batch. It begins when it is connected and a
+    place is free.
+
+    Args:
+        minions: the minions of the job.
+        limit: maximum number of concurrent deliveries; 0: unlimited.
+        connected: ids of the minions that can get the job now.
+        sent: ids of the minions to which the order is sent right after the commit. Their
+            deliveries begin as `sent`, which saves an update.
     """
     states = {}
     begun = 0
@@ -62,42 +73,42 @@ class BatchPlace(NamedTuple):
 
     minion: str
     state: str
-    #: Seconds since the epoch.
+    #: Time of the last change, seconds since the epoch.
     changed: float
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """The deliveries of a batched job, of which at least one is held."""
+    """The deliveries of a batched job; at least one of them is held."""
 
     jid: str
     places: tuple[BatchPlace, ...]
     #: Seconds for which a delivery counts as running after its end.
     wait_seconds: float
-    #: Whether the held deliveries never begin, because an earlier minion failed.
+    #: Whether the held deliveries are cancelled because another minion failed.
     stops: bool
 
 
 @dataclass(frozen=True, slots=True)
 class BatchMoves:
-    """What becomes of the held deliveries of a batched job, as (jid, minion, state)."""
+    """Decided transitions of held deliveries of a batched job, as (jid, minion, state)."""
 
-    #: Those that begin now.
+    #: Deliveries that begin now.
     begin: tuple[tuple[str, str, str], ...] = ()
-    #: Those that never begin, because an earlier minion failed.
+    #: Deliveries that are cancelled because another minion failed.
     cancel: tuple[tuple[str, str, str], ...] = ()
 
 
 def next_of(facts: BatchFacts, limit: int, connected: Container[str], now: float) -> BatchMoves:
-    """Return which held deliveries of a batched job begin, or are cancelled.
+    """Return which held deliveries of a batched job begin or are cancelled.
 
-    The caller moves them in the transaction that read *facts*. `connected` is read from the
-    writer's thread; a minion that leaves meanwhile merely waits as queued.
+    The caller moves them in the transaction that read *facts*.
 
     Args:
         facts: the deliveries of the job.
-        limit: its batch.
-        connected: ids of the minions that are connected.
+        limit: maximum number of concurrent deliveries.
+        connected: ids of the connected minions. The set may change meanwhile, because the writer's
+            thread reads it; the job of a minion that has disconnected stays queued.
         now: the master's time, seconds since the epoch.
     """
     held = [place for place in facts.places if place.state == Delivery.held.value]
@@ -115,10 +126,10 @@ def next_of(facts: BatchFacts, limit: int, connected: Container[str], now: float
 
 
 def subset(minions: Sequence[str], count: int, connected: Container[str]) -> tuple[str, ...]:
-    """Return *count* random ones of *minions*, sorted; connected ones first; 0 means all."""
+    """Return *count* of *minions* at random, preferably connected ones, sorted; 0: all."""
     if not 0 < count < len(minions):
         return tuple(minions)
-    there = [name for name in minions if name in connected]
-    away = [name for name in minions if name not in connected]
-    picked = random.sample(there, min(count, len(there)))
-    return tuple(sorted(picked + random.sample(away, count - len(picked))))
+    present = [name for name in minions if name in connected]
+    absent = [name for name in minions if name not in connected]
+    picked = random.sample(present, min(count, len(present)))
+    return tuple(sorted(picked + random.sample(absent, count - len(picked))))

@@ -27,7 +27,7 @@ def facts(conn: sa.Connection, jid: str) -> BatchFacts | None:
 
 
 def _has_failed(conn: sa.Connection, jid: str, states: Container[str]) -> bool:
-    """Return whether a minion of the job failed, refused it or lost it."""
+    """Return whether a minion of the job failed, rejected the job or lost it."""
     if Delivery.rejected.value in states or Delivery.lost.value in states:
         return True
     bad = sa.or_(RETURNS.c.retcode != 0, sa.not_(RETURNS.c.success))

@@ -1,4 +1,4 @@
-"""Queries of the check-up of jobs; *conn* is a snapshot in each."""
+"""Queries for the findings of `catena doctor` about jobs; *conn* is a snapshot in each."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.store.ssh_tables import SSH_HOSTS
 from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
 
-_UNTAKEN = (Delivery.queued.value, Delivery.sent.value)
-_TAKEN = (Delivery.received.value, Delivery.running.value)
+_UNACCEPTED = (Delivery.queued.value, Delivery.sent.value)
+_ACCEPTED = (Delivery.received.value, Delivery.running.value)
 
 
 class WaitingJobs(NamedTuple):
-    """Jobs that their minion does not take."""
+    """The jobs that a minion does not accept."""
 
     minion: str
-    #: Whether the minion is connected, and when it was last heard of, in seconds since the epoch;
-    #: None: it was never connected.
+    #: Whether the minion is connected; None: it was never connected.
     up: bool | None
+    #: Time of its last message, seconds since the epoch; None: it was never connected.
     last_seen: float | None
     #: Number of jobs.
     waiting: int
 
 
-def untaken(conn: sa.Connection, before: float) -> list[WaitingJobs]:
-    """Return the minions that take no jobs, the one with most jobs first.
+def unaccepted(conn: sa.Connection, before: float) -> list[WaitingJobs]:
+    """Return the minions that do not accept their jobs, the one with most jobs first.
 
     Args:
         conn: a snapshot.
-        before: jobs whose deliveries changed before this time, seconds since the epoch.
+        before: count jobs whose deliveries changed before this time, seconds since the epoch.
     """
     waiting = sa.func.count().label("waiting")
     query = (
         sa.select(DELIVERIES.c.minion, MINIONS.c.up, MINIONS.c.last_seen, waiting)
         .outerjoin(MINIONS, MINIONS.c.id == DELIVERIES.c.minion)
-        .where(DELIVERIES.c.state.in_(_UNTAKEN), DELIVERIES.c.changed < before)
+        .where(DELIVERIES.c.state.in_(_UNACCEPTED), DELIVERIES.c.changed < before)
         .where(DELIVERIES.c.minion.not_in(sa.select(SSH_HOSTS.c.id)))
         .group_by(DELIVERIES.c.minion, MINIONS.c.up, MINIONS.c.last_seen)
         .order_by(waiting.desc(), DELIVERIES.c.minion)
@@ -46,13 +46,13 @@ def untaken(conn: sa.Connection, before: float) -> list[WaitingJobs]:
 
 
 def count_unended(conn: sa.Connection, before: float) -> int:
-    """Return the number of deliveries that connected minions took before a time and do not end."""
+    """Return the number of open deliveries that connected minions accepted before a time."""
     query = (
         sa.select(sa.func.count())
         .select_from(DELIVERIES)
         .join(JOBS, JOBS.c.jid == DELIVERIES.c.jid)
         .join(MINIONS, MINIONS.c.id == DELIVERIES.c.minion)
         .where(JOBS.c.ended.is_(None), MINIONS.c.up == sa.true())
-        .where(DELIVERIES.c.state.in_(_TAKEN), DELIVERIES.c.changed < before)
+        .where(DELIVERIES.c.state.in_(_ACCEPTED), DELIVERIES.c.changed < before)
     )
     return int(conn.execute(query).scalar_one())

@@ -28,6 +28,7 @@ from catena.master.requests.verb import Answer, Aside, End, Stream, verb
 
 A = TypeVar("A")
 
+#: Maximum of each time in a request.
 EXPIRY_LIMIT_SECONDS = 365 * 24 * 3600
 #: Stream items that only report status; each may be sent together with the item that follows it.
 _ASIDE = (JobNewItem, JobDeliveryItem)
@@ -35,7 +36,7 @@ _ASIDE = (JobNewItem, JobDeliveryItem)
 
 @dataclass(frozen=True, slots=True)
 class JobHandlers:
-    """One method per verb: takes the caller and the record."""
+    """One method per verb, which takes the caller and the request record."""
 
     jobs: Jobs
     views: JobViews
@@ -75,7 +76,7 @@ class JobHandlers:
 
     @verb(asks.WATCH, Right.read_jobs)
     def watch(self, caller: Caller, asked: JobWatch) -> Stream[JobItem, JobEnd]:
-        """Follow a job from its start."""
+        """Yield the items of a job from its start, and live ones until it ends."""
         return _stream(self.views.follow(asked.jid), lambda end: end)
 
     @verb(asks.CANCEL, Right.run_jobs)
@@ -88,7 +89,7 @@ def _expiry(seconds: int | None) -> float:
     if seconds is None:
         return 0.0
     if not 0 < seconds <= EXPIRY_LIMIT_SECONDS:
-        raise UsageError("expiry_seconds: from 1 to a year")
+        raise UsageError(f"expiry_seconds {seconds}: expected 1 second to a year")
     return float(seconds)
 
 
@@ -96,18 +97,18 @@ def _deadline(seconds: int | None) -> int:
     if seconds is None:
         return DEFAULT_DEADLINE_SECONDS
     if not 0 < seconds <= EXPIRY_LIMIT_SECONDS:
-        raise UsageError("deadline_seconds: from 1 to a year")
+        raise UsageError(f"deadline_seconds {seconds}: expected 1 second to a year")
     return seconds
 
 
 def batch_wait(asked: RunJob) -> float:
-    """Return how long a minion keeps its place in the batch, seconds.
+    """Return the seconds for which a minion keeps its place in the batch after its return.
 
     Raises:
-        UsageError: out of range, or given for a job that is no batch.
+        UsageError: the time is out of range, or an option of batches was used without a batch.
     """
     if not 0 <= asked.batch_wait <= EXPIRY_LIMIT_SECONDS:
-        raise UsageError("batch_wait: seconds, from 0 to a year")
+        raise UsageError(f"batch_wait {asked.batch_wait}: expected seconds from 0 to a year")
     if not asked.batch and (asked.batch_wait or asked.batch_failhard):
         raise UsageError("batch_wait and batch_failhard need a batch")
     return asked.batch_wait
@@ -115,7 +116,7 @@ def batch_wait(asked: RunJob) -> float:
 
 def _subset(count: int) -> int:
     if count < 0:
-        raise UsageError("subset: a number of minions; 0 means all")
+        raise UsageError(f"subset {count}: expected a number of minions, or 0 for all")
     return count
 
 

@@ -1,4 +1,4 @@
-"""Pieces of large returns on the bulk socket, until they are whole."""
+"""Collects the parts of large returns, which minions send on the bulk socket."""
 
 from __future__ import annotations
 
@@ -11,87 +11,96 @@ from catena.core.ids import jid as checked_jid
 from catena.transport.messages import ReturnPart
 from catena.transport.wire import CHUNK_BYTES
 
-#: A return whose pieces stop coming for this long is dropped; the minion sends it again.
-PATIENCE_SECONDS = 300.0
-#: Returns that one minion may have unfinished, however small: an empty piece costs memory too.
+#: Seconds without a new part after which an incomplete return is dropped; the minion resends it.
+IDLE_SECONDS = 300.0
+#: Maximum number of incomplete returns of one minion; even empty parts need memory.
 OPEN_LIMIT = 64
+#: Length of a SHA-256 digest in hexadecimal digits.
 SHA256_HEX = 64
 
 
 @dataclass(slots=True)
-class _Partial:
+class _IncompleteReturn:
     sha256: str
+    #: Number of parts of the whole return.
     count: int
+    #: Time of the last part, seconds on the monotonic clock.
     touched: float
+    #: Received parts by index.
     parts: dict[int, ReturnPart] = field(default_factory=dict)
+    #: Bytes of the received parts.
     size: int = 0
 
 
 class PartBuffer:
-    """Collects pieces within a budget per minion.
+    """Collects parts of returns, within limits for each minion.
 
     Args:
-        limit_bytes: largest return, and all that one minion may have unfinished.
-        monotonic: seconds since boot.
+        limit_bytes: maximum size of a return, and of all incomplete returns of one minion.
+        monotonic: monotonic clock, seconds.
     """
 
     def __init__(self, limit_bytes: int, monotonic: Callable[[], float]) -> None:
         self._limit = limit_bytes
         self._now = monotonic
-        self._partials: dict[tuple[str, str], _Partial] = {}
-        self._spent: dict[str, int] = {}
+        #: Incomplete returns by minion and jid.
+        self._returns: dict[tuple[str, str], _IncompleteReturn] = {}
+        #: Bytes of received parts, by minion.
+        self._sizes: dict[str, int] = {}
+        #: Number of incomplete returns, by minion.
         self._open: Counter[str] = Counter()
 
     def add(self, minion: str, part: ReturnPart) -> list[ReturnPart] | None:
-        """Keep a piece; return all pieces once they are there.
+        """Add a part; return all parts of its return if it was the last missing one, else None.
 
         Raises:
-            LimitError: the return, or what this minion has unfinished, is over the limit.
-            BadNameError: the jid is none.
+            LimitError: the return, or all incomplete returns of the minion, exceed a limit.
+            BadNameError: the jid is invalid.
         """
         key = (minion, checked_jid(part.jid))
         if part.count > self._limit // CHUNK_BYTES + 1 or not 0 <= part.index < part.count:
             self._drop(key)
             raise LimitError(f"a return of more than {self._limit} bytes")
         if len(part.sha256) != SHA256_HEX:
-            raise LimitError("sha256 has 64 hex digits")
-        partial = self._partials.get(key)
-        if partial is None or (partial.sha256, partial.count) != (part.sha256, part.count):
-            # The minion ended the job anew, or cut it otherwise: only the newest counts.
+            raise LimitError(f"a sha256 of {len(part.sha256)} characters instead of {SHA256_HEX}")
+        found = self._returns.get(key)
+        if found is None or (found.sha256, found.count) != (part.sha256, part.count):
+            # The job has returned again, or was split differently; only the newest return counts.
             self._drop(key)
             if self._open[minion] >= OPEN_LIMIT:
                 raise LimitError(f"more than {OPEN_LIMIT} unfinished returns")
             self._open[minion] += 1
-            partial = self._partials[key] = _Partial(part.sha256, part.count, self._now())
-        partial.touched = self._now()
-        if part.index not in partial.parts:
-            spent = self._spent.get(minion, 0) + len(part.data)
-            if spent > self._limit:
+            found = self._returns[key] = _IncompleteReturn(part.sha256, part.count, self._now())
+        found.touched = self._now()
+        if part.index not in found.parts:
+            size = self._sizes.get(minion, 0) + len(part.data)
+            if size > self._limit:
                 self._drop(key)
                 raise LimitError(f"more than {self._limit} bytes of unfinished returns")
-            self._spent[minion] = spent
-            partial.size += len(part.data)
-            partial.parts[part.index] = part
-        if len(partial.parts) < partial.count:
+            self._sizes[minion] = size
+            found.size += len(part.data)
+            found.parts[part.index] = part
+        if len(found.parts) < found.count:
             return None
         self._drop(key)
-        return list(partial.parts.values())
+        return list(found.parts.values())
 
-    def sweep(self) -> None:
-        """Drop what stopped coming."""
-        old = self._now() - PATIENCE_SECONDS
-        for key in [key for key, partial in self._partials.items() if partial.touched < old]:
+    def drop_idle(self) -> None:
+        """Drop incomplete returns that got no new part for IDLE_SECONDS."""
+        old = self._now() - IDLE_SECONDS
+        for key in [key for key, found in self._returns.items() if found.touched < old]:
             self._drop(key)
 
     def _drop(self, key: tuple[str, str]) -> None:
-        partial = self._partials.pop(key, None)
-        if partial is None:
+        found = self._returns.pop(key, None)
+        if found is None:
             return
-        self._open[key[0]] -= 1
-        if self._open[key[0]] <= 0:
-            del self._open[key[0]]
-        left = self._spent.get(key[0], 0) - partial.size
+        minion = key[0]
+        self._open[minion] -= 1
+        if self._open[minion] <= 0:
+            del self._open[minion]
+        left = self._sizes.get(minion, 0) - found.size
         if left > 0:
-            self._spent[key[0]] = left
+            self._sizes[minion] = left
         else:
-            self._spent.pop(key[0], None)
+            self._sizes.pop(minion, None)

@@ -12,13 +12,14 @@ from catena.master.store.tables import PROGRESS
 
 
 class StoredStep(NamedTuple):
-    """A step that a job made on one minion."""
+    """A step of a job on one minion, as it is stored."""
 
     minion: str
+    #: Number of the step, from 1.
     seq: int
     kind: str
     data: dict[str, Any]
-    #: By the minion's clock, seconds since the epoch.
+    #: Time by the minion's clock, seconds since the epoch.
     when: float
 
 
@@ -53,7 +54,7 @@ def insert(conn: sa.Connection, minion: str, progress: JobProgress, data: Ready)
 
 
 def steps(conn: sa.Connection, jid: str) -> list[StoredStep]:
-    """Return the stored steps of a job, per minion in their order."""
+    """Return the stored steps of a job, ordered by minion and number."""
     query = sa.select(*_STEP).where(PROGRESS.c.jid == jid)
     found = conn.execute(query.order_by(PROGRESS.c.minion, PROGRESS.c.seq))
     return [StoredStep._make(row) for row in found]

@@ -1,4 +1,4 @@
-"""Queries for what people see of jobs: lists, counts, returns; *conn* is a snapshot in each."""
+"""Queries for the views of jobs: lists, counts and returns; *conn* is a snapshot in each."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class StoredReturn(NamedTuple):
     """A return as it is stored."""
 
     minion: str
-    #: The fields of `core.job.JobReturn`, perhaps of an older version.
+    #: The fields of `core.job.JobReturn`, perhaps as stored by an older version.
     ret: Any
-    #: Whether its delivery had already ended otherwise.
+    #: Whether the delivery had already ended otherwise.
     late: bool
 
 
@@ -29,7 +29,7 @@ _RETURN = tuple(RETURNS.c[name] for name in StoredReturn._fields)
 
 
 def listed(conn: sa.Connection, wanted: JobList, limit: int) -> list[JobRecord]:
-    """Return at most *limit* of the wanted jobs, newest first."""
+    """Return at most *limit* jobs that match the filters of *wanted*, newest first."""
     query = rows.JOB_ROWS.order_by(JOBS.c.jid.desc()).limit(limit)
     if wanted.fun:
         query = query.where(JOBS.c.fun == wanted.fun)

@@ -70,7 +70,7 @@ def test_a_minion_cant_keep_more_unfinished_than_its_budget() -> None:
     with pytest.raises(UsageError):
         buffer.add("evil", ReturnPart("../x", "a" * 64, 0, 2, b""))
     clock.advance(301.0)
-    buffer.sweep()
+    buffer.drop_idle()
     assert buffer.add("evil", ReturnPart(jids[2], "a" * 64, 0, 2, piece)) is None
 
 

@@ -119,7 +119,7 @@ async def test_undelivered_jobs_are_a_finding_by_minion(bench: Bench) -> None:
     await bench.store.write(lambda conn: conn.execute(change))
     await change_minion(bench, last_seen=0.0)
     (finding,) = await bench.store.read(lambda conn: list(job_findings.check(conn, time.time())))
-    assert finding.what == "1 jobs wait for web1, which takes none: it was never connected"
+    assert finding.what == "1 jobs wait for web1, which accepts none: it was never connected"
     await set_delivery_state(bench, (await bench.job_ids(START))[0])
     assert await bench.store.read(lambda conn: list(job_findings.check(conn, time.time()))) == []
 
