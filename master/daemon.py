@@ -25,7 +25,7 @@ from catena.master.engines import ENGINES, EngineClass
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.events.handlers import EventHandlers
-from catena.master.events.kept import KeptReactions
+from catena.master.events.failed_reactions import FailedReactionStore
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
 from catena.master.executions.approval_deadlines import ApprovalDeadlines
 from catena.master.executions.engine import Engines
@@ -355,10 +355,10 @@ class Master:
             self.bus,
             WorkerRenderer(self.workers),
             ClientPerformer(self.reactor_front_end, self.workers, self.bus, self.jobs.new_jid),
-            KeptReactions(self.store),
+            FailedReactionStore(self.store),
             lambda: self.clock.now().timestamp(),
         )
-        self.bus.expecting(self.reactor.expect)
+        self.bus.on_expected(self.reactor.expect)
 
     async def start(self) -> None:
         """Open the store, listen, and start all background tasks.

@@ -28,18 +28,19 @@ QUIET_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """What `EventBus.record` takes."""
+    """The arguments of `EventBus.record`."""
 
     tag: str
     data: Mapping[str, Any]
     source: str = ""
     event_id: str | None = None
-    #: Bytes of its data, packed, that another row keeps (`events.return_events`); 0: none does.
-    kept: int = 0
+    #: Bytes of the packed data, if only the return's row stores it (`events.return_events`);
+    #: 0: the event's row stores the data.
+    shared_bytes: int = 0
 
 
-#: Called with an event that is being stored, without its position, and the future of its result.
-Expecting = Callable[[Event, asyncio.Future[Event]], None]
+#: Receives an event that is being stored, without its position, and the future of the result.
+ExpectedCallback = Callable[[Event, asyncio.Future[Event]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,11 @@ class EventBus:
         self._clock = clock
         self._ring = EventRing()
         self._last = 0
-        self._expecting: Expecting | None = None
+        self._on_expected: ExpectedCallback | None = None
         #: Followers that have read everything -> test for the tags that they follow.
         self._waiting: dict[asyncio.Future[None], TagTest] = {}
-        self._round: asyncio.TimerHandle | None = None
+        #: Timer that wakes all followers, QUIET_SECONDS after the first event that matched none.
+        self._quiet_timer: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         """Load the position of the table's end; call it before anything is recorded."""
@@ -133,7 +135,7 @@ class EventBus:
         after_commit(conn, lambda: self._publish(stored))
         return seqs
 
-    def knows(self, conn: sa.Connection, source: str, event_id: str) -> bool:
+    def has_event(self, conn: sa.Connection, source: str, event_id: str) -> bool:
         """Return whether a minion's event is stored."""
         return rows.is_known(conn, source, event_id)
 
@@ -149,22 +151,22 @@ class EventBus:
     async def fire_once(
         self, once: Once, tag: str, data: Mapping[str, Any], answer: Callable[[Event], T]
     ) -> T:
-        """Store an event that a request asks for; return the request's answer once it is durable.
+        """Store an event for a request; return the reply to the request once it is durable.
 
         Args:
             once: the request.
             tag: as in `fire`.
             data: as in `fire`.
-            answer: makes the request's reply of the stored event.
+            answer: makes the reply from the stored event.
 
         Raises:
-            UsageError: as in `fire`, or the request's key came with another request before.
+            UsageError: as in `fire`, or a different request has used the same key.
         """
         new, now = NewEvent(tag, data), self._now()
         answers: list[T] = []
 
         def store(conn: sa.Connection) -> Event:
-            # A repeated request: the event is stored already.
+            # This event is returned for a repeated request, whose event is stored already.
             event = Event(0, tag, dict(data), _stamp(now), "")
 
             def record(conn: sa.Connection) -> T:
@@ -182,14 +184,14 @@ class EventBus:
         self, new: NewEvent, now: float, store: Callable[[sa.Connection], Event]
     ) -> Event:
         stored = self._store.post(store)
-        if self._expecting is not None and is_tag(new.tag):
+        if self._on_expected is not None and is_tag(new.tag):
             event = Event(0, new.tag, dict(new.data), _stamp(now), new.source)
-            self._expecting(event, stored)
+            self._on_expected(event, stored)
         return await stored
 
-    def expecting(self, told: Expecting) -> None:
-        """Call *told* with each event that `fire` has begun to store."""
-        self._expecting = told
+    def on_expected(self, callback: ExpectedCallback) -> None:
+        """Call *callback* with each event of `fire` and `fire_once` as soon as it is queued."""
+        self._on_expected = callback
 
     async def subscribe(self, tag: str = "*", after: int = -1) -> AsyncIterator[Event]:
         """Yield events whose tag matches the glob *tag* (`*` crosses slashes), for ever.
@@ -210,28 +212,29 @@ class EventBus:
                 even read.
             after: as of `subscribe`.
         """
-        asked = any_tag(tags)
+        matches = any_tag(tags)
         position = self._last if after < 0 else after
         while True:
             if position >= self._last:
-                await self._word(asked)
+                await self._wait(matches)
                 continue
-            kept = self._ring.after(position, PAGE)
-            if kept is None:
-                stretch = await self._stored(position, asked)
+            newest = self._ring.after(position, PAGE)
+            if newest is None:
+                stretch = await self._read_page(position, matches)
             else:
-                stretch = Stretch(kept[-1].seq, [event for event in kept if asked(event.tag)])
+                found = [event for event in newest if matches(event.tag)]
+                stretch = Stretch(newest[-1].seq, found)
             position = stretch.upto
             yield stretch
 
-    async def tell_followers(self) -> None:
+    async def notify_followers(self) -> None:
         """Notify waiting followers at once how far the table is.
 
-        A caller that asks for a follower's position needs this, since the question may itself be
-        an event.
+        Call it before you read a follower's position: the request for the position may itself have
+        stored an event.
         """
-        if self._round is not None:
-            self._round.cancel()
+        if self._quiet_timer is not None:
+            self._quiet_timer.cancel()
         self._wake_all()
         # Let the followers run first.
         await asyncio.sleep(0)
@@ -255,38 +258,41 @@ class EventBus:
         if not self._waiting:
             return
         tags = [stored.event.tag for stored in news]
-        self._wake(lambda asked: any(map(asked, tags)))
-        if self._round is None:
-            self._round = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._wake_all)
+        self._wake(lambda matches: any(map(matches, tags)))
+        if self._quiet_timer is None:
+            loop = asyncio.get_running_loop()
+            self._quiet_timer = loop.call_later(QUIET_SECONDS, self._wake_all)
 
-    async def _word(self, asked: TagTest) -> None:
-        """Wait for an event that matches; for any other event at most QUIET_SECONDS."""
+    async def _wait(self, matches: TagTest) -> None:
+        """Wait for an event that matches, or until QUIET_SECONDS after another event."""
         waiter = asyncio.get_running_loop().create_future()
-        self._waiting[waiter] = asked
+        self._waiting[waiter] = matches
         try:
             await waiter
         finally:
             self._waiting.pop(waiter, None)
 
-    def _wake(self, whom: Callable[[TagTest], bool]) -> None:
-        for waiter, asked in self._waiting.items():
-            if not waiter.done() and whom(asked):
+    def _wake(self, is_concerned: Callable[[TagTest], bool]) -> None:
+        """Wake the followers whose test for tags satisfies *is_concerned*."""
+        for waiter, matches in self._waiting.items():
+            if not waiter.done() and is_concerned(matches):
                 waiter.set_result(None)
 
     def _wake_all(self) -> None:
-        self._round = None
-        self._wake(lambda asked: True)
+        self._quiet_timer = None
+        self._wake(lambda matches: True)
 
-    async def _stored(self, position: int, asked: TagTest) -> Stretch:
+    async def _read_page(self, position: int, matches: TagTest) -> Stretch:
+        """Read the next page after a position from the table."""
         # Events that are neither in memory nor in the table were pruned.
         first = self._ring.first
-        older = self._last if first is None else first - 1
+        pruned_upto = self._last if first is None else first - 1
 
         def read(conn: sa.Connection) -> Stretch:
             heads = rows.heads(conn, position, PAGE)
-            stored = rows.these(conn, [seq for seq, tag in heads if asked(tag)])
-            bare = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
-            data = return_rows.data(conn, bare)
+            stored = rows.at_positions(conn, [seq for seq, tag in heads if matches(tag)])
+            shared = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
+            data = return_rows.data(conn, shared)
             found = [
                 Event(
                     row.seq,
@@ -297,7 +303,7 @@ class EventBus:
                 )
                 for row in stored
             ]
-            return Stretch(heads[-1].seq if heads else max(position, older), found)
+            return Stretch(heads[-1].seq if heads else max(position, pruned_upto), found)
 
         return await self._store.read(read)
 
@@ -305,13 +311,13 @@ class EventBus:
 def _row(new: NewEvent, now: float) -> NewEventRow:
     if not is_tag(new.tag):
         raise UsageError(f"{new.tag[:80]!r} can't be an event's tag")
-    data = WITH_ANOTHER if new.kept else Ready.of(dict(new.data))
+    data = WITH_ANOTHER if new.shared_bytes else Ready.of(dict(new.data))
     return NewEventRow(new.tag, data, now, new.source, new.event_id)
 
 
 def _stored(seq: int, new: NewEvent, row: NewEventRow, at: str) -> _Stored:
     event = Event(seq, new.tag, dict(new.data), at, new.source)
-    return _Stored(event, new.kept or len(row.data.packed))
+    return _Stored(event, new.shared_bytes or len(row.data.packed))
 
 
 def _stamp(at: float) -> str:

@@ -21,7 +21,7 @@ class Watch:
         self._jid = jid
         self._items: list[JobItem] = []
         self._news = asyncio.Event()
-        # Armed once for all items before it, since most waits last only a moment.
+        # One timer serves several calls of `some`, because most of them wait only a moment.
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Watch:
@@ -35,7 +35,7 @@ class Watch:
     async def some(self, seconds: float) -> list[JobItem]:
         """Return the items since the last call; wait at most *seconds* for the first one.
 
-        It may return earlier with no items, when the time of an earlier call is over.
+        It may return earlier without items, at the time limit of an earlier call.
         """
         if not self._items:
             if self._timer is None:

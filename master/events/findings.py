@@ -23,14 +23,16 @@ def lag(conn: sa.Connection, now: float) -> Iterator[Finding]:
     for consumer, seq in rows.cursors(conn).items():
         if last - seq > LAG:
             text = f"{consumer} is {last - seq} events behind"
-            yield Finding("events", Level.warning, text, "the master's log says what it waits for")
+            yield Finding("events", Level.warning, text, "look for the reason in the master's log")
 
 
 def reactions(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield for each file the number of failed reactions and the newest error."""
     for file, count, error, attempts in reaction_rows.failing_files(conn, _SHOWN):
-        text = f"{file}: {count} to be tried again; the newest, tried {attempts} times so far: "
-        advice = "mend the file, then: catena runner reactor.retry (catena runner reactor.waiting)"
+        text = (
+            f"{file}: {count} failed reactions are retried; the newest failed {attempts} times: "
+        )
+        advice = "correct the file, then: catena runner reactor.retry (list: reactor.waiting)"
         yield Finding("reactions", Level.warning, text + error.partition("\n")[0][:200], advice)
 
 

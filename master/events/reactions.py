@@ -150,5 +150,5 @@ def _key_change(reaction: Reaction) -> KeyChange:
     if isinstance(match, Mapping):
         match = ",".join(str(name) for names in match.values() for name in names)
     if not isinstance(match, str) or not match:
-        raise NotFoundError(f"wheel.{reaction.fun} needs match: which keys")
+        raise NotFoundError(f"wheel.{reaction.fun} needs the argument match: the ids of the keys")
     return KeyChange(_WHEEL[reaction.fun], match)

@@ -14,17 +14,17 @@ import msgpack
 
 from catena.core.job import JobReturn
 
-#: Maximum bytes of a value that is repeated in the return's event; the job has larger ones.
+#: Maximum bytes of a returned value that its event contains; larger ones are only in the return.
 EVENT_VALUE_LIMIT = 256 * 1024
 
 
-def told(minion: str, ret: JobReturn, at: float) -> dict[str, Any]:
+def event_data(minion: str, ret: JobReturn, at: float) -> dict[str, Any]:
     """Return the data of salt/job/<jid>/ret/<id> under Salt's keys.
 
     Args:
-        minion: who returned.
+        minion: the minion that returned.
         ret: the return.
-        at: when it was stored, seconds since the epoch.
+        at: time at which the return was stored, seconds since the epoch.
     """
     data = {
         "cmd": "_return",
@@ -42,14 +42,14 @@ def told(minion: str, ret: JobReturn, at: float) -> dict[str, Any]:
     return data
 
 
-def cut(data: Mapping[str, Any], size: int) -> Mapping[str, Any] | None:
+def without_large_value(data: Mapping[str, Any], size: int) -> Mapping[str, Any] | None:
     """Return the data of an event without its too large value; None if the value is not too large.
 
     Args:
-        data: as from `told`.
-        size: bytes of the whole return, packed.
+        data: as from `event_data`.
+        size: bytes of the whole packed return.
     """
-    # The whole return is at least as large as the value, and its size is known.
+    # The size of the whole return is known and at least that of the value.
     if size <= EVENT_VALUE_LIMIT:
         return None
     value = len(msgpack.packb(data["return"]))

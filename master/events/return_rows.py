@@ -14,19 +14,19 @@ import sqlalchemy as sa
 from catena.core import events
 from catena.core.job import JobReturn
 from catena.core.records import decode
-from catena.master.events.return_events import told
+from catena.master.events.return_events import event_data
 from catena.master.events.rows import EventHead
 from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import WITH_ANOTHER
 from catena.master.store.tables import EVENTS, RETURNS
 
-#: Number of events that get their data back at a time; each may take megabytes of memory.
-GIVEN_AT_ONCE = 20
+#: Number of events whose data is copied at a time; each may take megabytes of memory.
+COPIED_AT_ONCE = 20
 _OF_JOB = sa.select(RETURNS.c.minion, RETURNS.c.ret, RETURNS.c.stored).where(
     RETURNS.c.jid == sa.bindparam("b_jid"),
     RETURNS.c.minion.in_(sa.bindparam("b_minions", expanding=True)),
 )
-_GIVE = (
+_SET_DATA = (
     sa.update(EVENTS)
     .where(EVENTS.c.seq == sa.bindparam("b_seq"))
     .values(data=sa.bindparam("b_data"))
@@ -34,7 +34,7 @@ _GIVE = (
 
 
 def data(conn: sa.Connection, heads: Iterable[EventHead]) -> Mapping[int, dict[str, Any]]:
-    """Return position -> data for events that have no data of their own.
+    """Return position -> data of events whose data is stored only with the return.
 
     Args:
         conn: a snapshot.
@@ -45,24 +45,27 @@ def data(conn: sa.Connection, heads: Iterable[EventHead]) -> Mapping[int, dict[s
     for seq, tag in heads:
         jid, minion = events.returned_by(tag)
         wanted[jid][minion] = seq
-        # `give_back` runs before a return is deleted; rows deleted by hand have lost the data.
+        # Without a return the data is lost. Only rows deleted by hand cause this, because
+        # `copy_to_events` runs before a return is deleted.
         found[seq] = {"cmd": "_return", "id": minion, "jid": jid, "return": None}
     for jid, seqs in wanted.items():
         for row in conn.execute(_OF_JOB, {"b_jid": jid, "b_minions": padded(seqs)}):
-            found[seqs[row.minion]] = told(row.minion, decode(JobReturn, row.ret), row.stored)
+            found[seqs[row.minion]] = event_data(
+                row.minion, decode(JobReturn, row.ret), row.stored
+            )
     return found
 
 
-def give_back(conn: sa.Connection, seqs: Sequence[int]) -> None:
+def copy_to_events(conn: sa.Connection, seqs: Sequence[int]) -> None:
     """Copy the data of returns that are about to be deleted into their events.
 
     Args:
         conn: the running transaction.
-        seqs: at most some thousands.
+        seqs: positions of the events, at most some thousands.
     """
     query = sa.select(EVENTS.c.seq, EVENTS.c.tag)
     query = query.where(EVENTS.c.seq.in_(padded(seqs)), EVENTS.c.data == WITH_ANOTHER)
-    bare = [EventHead._make(row) for row in conn.execute(query)]
-    for some in slices(bare, GIVEN_AT_ONCE):
+    shared = [EventHead._make(row) for row in conn.execute(query)]
+    for some in slices(shared, COPIED_AT_ONCE):
         found = data(conn, some)
-        conn.execute(_GIVE, [{"b_seq": seq, "b_data": what} for seq, what in found.items()])
+        conn.execute(_SET_DATA, [{"b_seq": seq, "b_data": what} for seq, what in found.items()])

@@ -65,9 +65,9 @@ _HEADS = (
     .limit(sa.bindparam("b_limit"))
 )
 _EVENT_ROWS: sa.Select[Any] = sa.select(*(EVENTS.c[name] for name in StoredEvent._fields))
-_THESE = _EVENT_ROWS.where(EVENTS.c.seq.in_(sa.bindparam("b_seqs", expanding=True))).order_by(
-    EVENTS.c.seq
-)
+_AT_POSITIONS = _EVENT_ROWS.where(
+    EVENTS.c.seq.in_(sa.bindparam("b_seqs", expanding=True))
+).order_by(EVENTS.c.seq)
 
 
 # -- events ------------------------------------------------------------------------------------
@@ -103,11 +103,13 @@ def heads(conn: sa.Connection, after: int, limit: int) -> list[EventHead]:
     return [EventHead._make(row) for row in found]
 
 
-def these(conn: sa.Connection, seqs: Sequence[int]) -> list[StoredEvent]:
+def at_positions(conn: sa.Connection, seqs: Sequence[int]) -> list[StoredEvent]:
     """Return the events at some positions, in order."""
     if not seqs:
         return []
-    return [StoredEvent._make(row) for row in conn.execute(_THESE, {"b_seqs": padded(seqs)})]
+    return [
+        StoredEvent._make(row) for row in conn.execute(_AT_POSITIONS, {"b_seqs": padded(seqs)})
+    ]
 
 
 def damage_reports(conn: sa.Connection, after: float, limit: int) -> list[StoredEvent]:

@@ -279,7 +279,7 @@ class MinionGate:
         self, conn: sa.Connection, item: tuple[NewEvent, Callable[[], object]]
     ) -> None:
         new, ack = item
-        if not self._parts.bus.knows(conn, new.source, new.event_id or ""):
+        if not self._parts.bus.has_event(conn, new.source, new.event_id or ""):
             self._parts.bus.record(conn, new.tag, new.data, new.source, new.event_id)
         after_commit(conn, ack)
 

@@ -1,4 +1,4 @@
-"""How long jobs that have ended are kept, and what goes with them."""
+"""Retention of jobs: ended jobs are deleted, with their returns, when they are old."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from catena.master.events import rows as event_rows
 from catena.master.jobs import retention_rows
 from catena.master.process.retention import Before, Retention
 
-#: Jobs, and returns with events of their own, that one transaction drops.
+#: Maximum number of jobs deleted in one transaction.
 JOBS_BATCH = 200
+#: Maximum number of returns deleted in one transaction whose events have no data of their own.
 RETURNS_BATCH = 250
 
 
@@ -21,7 +22,7 @@ def retention(in_use: Sequence[sa.Select[tuple[str]]]) -> Retention:
     """Return the retention of jobs.
 
     Args:
-        in_use: select the jids of ended jobs that an engine may still ask for.
+        in_use: select the jids of ended jobs that an engine may still need.
     """
     return Retention(
         "jobs",
@@ -38,19 +39,22 @@ def _drop(
     jids = retention_rows.old_jobs(conn, in_use, before["jobs"], JOBS_BATCH)
     if not jids:
         return {}
-    told = _drop_told(conn, jids, before["events"])
-    if told.get("returns") == RETURNS_BATCH:
-        return told
-    return {**told, "jobs": retention_rows.drop_jobs(conn, jids)}
+    counts = _drop_returns(conn, jids, before["events"])
+    if counts.get("returns") == RETURNS_BATCH:
+        return counts
+    return {**counts, "jobs": retention_rows.drop_jobs(conn, jids)}
 
 
-def _drop_told(conn: sa.Connection, jids: Sequence[str], before: float) -> Mapping[str, int]:
-    """Drop returns that have the data of their events: those go as well, or get it."""
-    returns = retention_rows.told_returns(conn, jids, RETURNS_BATCH)
+def _drop_returns(conn: sa.Connection, jids: Sequence[str], before: float) -> Mapping[str, int]:
+    """Delete returns that contain the data of their events; return the numbers of deleted rows.
+
+    Old events that all consumers have read are deleted, too; the data is copied to the others.
+    """
+    returns = retention_rows.returns_with_events(conn, jids, RETURNS_BATCH)
     if not returns:
         return {}
     seqs = [one.event for one in returns]
-    gone = event_rows.drop_seen_of(conn, seqs, before)
-    return_rows.give_back(conn, seqs)
+    dropped = event_rows.drop_seen_of(conn, seqs, before)
+    return_rows.copy_to_events(conn, seqs)
     retention_rows.drop_returns(conn, returns)
-    return {"events": gone, "returns": len(returns)}
+    return {"events": dropped, "returns": len(returns)}

@@ -12,8 +12,8 @@ from catena.master.store.lists import padded
 from catena.master.store.tables import JOBS, RETURNS
 
 
-class ToldReturn(NamedTuple):
-    """A return that has the data of its event."""
+class ReturnWithEvent(NamedTuple):
+    """A return that contains the data of its event."""
 
     jid: str
     minion: str
@@ -43,14 +43,16 @@ def drop_jobs(conn: sa.Connection, jids: Sequence[str]) -> int:
     return conn.execute(sa.delete(JOBS).where(JOBS.c.jid.in_(padded(jids)))).rowcount
 
 
-def told_returns(conn: sa.Connection, jids: Sequence[str], limit: int) -> list[ToldReturn]:
-    """Return at most *limit* returns of some jobs that have the data of their events."""
+def returns_with_events(
+    conn: sa.Connection, jids: Sequence[str], limit: int
+) -> list[ReturnWithEvent]:
+    """Return at most *limit* returns of some jobs that contain the data of their events."""
     query = sa.select(RETURNS.c.jid, RETURNS.c.minion, RETURNS.c.event)
     query = query.where(RETURNS.c.jid.in_(padded(jids)), RETURNS.c.event.is_not(None))
-    return [ToldReturn._make(row) for row in conn.execute(query.limit(limit))]
+    return [ReturnWithEvent._make(row) for row in conn.execute(query.limit(limit))]
 
 
-def drop_returns(conn: sa.Connection, returns: Sequence[ToldReturn]) -> None:
+def drop_returns(conn: sa.Connection, returns: Sequence[ReturnWithEvent]) -> None:
     """Delete returns."""
     minions: defaultdict[str, list[str]] = defaultdict(list)
     for one in returns:

@@ -196,7 +196,7 @@ class Returns:
                 found = observer.on_delivery(conn, minion, jid, state, detail)
                 news += [NewEvent(tag, data) for tag, data in found]
         seqs = self._parts.bus.record_many(conn, news)
-        return [seqs[place] if news[place].kept else None for place in places]
+        return [seqs[place] if news[place].shared_bytes else None for place in places]
 
     def _step(
         self, conn: sa.Connection, jid: str, minion: str, cause: DeliveryEvent, detail: str
@@ -340,7 +340,7 @@ def _sentence(progress: JobProgress) -> str:
 
 def _event(new: NewReturn, now: float) -> NewEvent:
     tag = events.job_ret(new.ret.jid, new.minion)
-    data = return_events.told(new.minion, new.ret, now)
+    data = return_events.event_data(new.minion, new.ret, now)
     size = len(new.packed.packed)
-    less = return_events.cut(data, size)
-    return NewEvent(tag, data, kept=size) if less is None else NewEvent(tag, less)
+    less = return_events.without_large_value(data, size)
+    return NewEvent(tag, data, shared_bytes=size) if less is None else NewEvent(tag, less)

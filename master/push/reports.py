@@ -51,7 +51,7 @@ class HostEvents:
         body = {**(given if isinstance(given, Mapping) else {}), "id": host}
 
         def keep(conn: sa.Connection) -> None:
-            if not self._bus.knows(conn, host, event_id):
+            if not self._bus.has_event(conn, host, event_id):
                 self._bus.record(conn, tag, body, host, event_id)
 
         return self._store.post(keep)

@@ -22,7 +22,7 @@ async def status(parts: RunnerParts) -> dict[str, Any]:
     `lag` is the number of events after `position`, `waiting` the number of failed reactions that
     will be retried.
     """
-    await parts.bus.tell_followers()
+    await parts.bus.notify_followers()
     return asdict(parts.reactor.status())
 
 

@@ -206,7 +206,7 @@ CURSORS = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
 )
 
-#: Failed reactions that will be retried (`events.kept`).
+#: Failed reactions that will be retried (`events.failed_reactions`).
 REACTIONS = sa.Table(
     "failed_reaction",
     METADATA,

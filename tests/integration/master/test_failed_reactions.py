@@ -16,7 +16,7 @@ from catena.client.requests.runners import RunnerCall
 from catena.core.errors import NotFoundError, UsageError
 from catena.core.events import Event
 from catena.master.contributions import checks
-from catena.master.events.kept import KeptReactions
+from catena.master.events.failed_reactions import FailedReactionStore
 from catena.master.process import checkup
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import REACTIONS
@@ -42,7 +42,7 @@ async def runner(master: Bench, fun: str, *args: Any) -> Any:
 
 async def test_failed_reaction_is_restored_unchanged_from_the_store() -> None:
     async with a_master() as master:
-        kept = KeptReactions(master.store)
+        kept = FailedReactionStore(master.store)
         first = await kept.keep(a_failed(1))
         second = await kept.keep(a_failed(2, "ä" * 5000, None))
         again = await kept.keep(replace(first, id=0, attempts=4, error="worse"))
@@ -58,7 +58,7 @@ async def test_reaction_removed_during_the_load_is_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with a_master() as master:
-        kept = KeptReactions(master.store)
+        kept = FailedReactionStore(master.store)
         first, second = [await kept.keep(a_failed(number)) for number in (1, 2)]
         read = master.store.read
 
@@ -76,7 +76,7 @@ async def test_damaged_row_does_not_affect_other_reactions(
     damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_master() as master:
-        kept = KeptReactions(master.store)
+        kept = FailedReactionStore(master.store)
         first, second = await kept.keep(a_failed(1)), await kept.keep(a_failed(2))
         change = sa.update(REACTIONS).where(REACTIONS.c.id == first.id)
         change = change.values(event=Ready(damage))
@@ -102,7 +102,9 @@ async def test_failed_reactions_are_listed_and_reported_by_doctor(
         assert (await runner(master, "status"))["waiting"] == 2
         found = await asyncio.to_thread(lambda: list(checkup.check(master.settings, checks())))
         (finding,) = [one for one in found if one.part == "reactions"]
-        assert "f.sls: 2 to be tried again" in finding.what and "line 3:" in finding.what
+        assert (
+            "f.sls: 2 failed reactions are retried" in finding.what and "line 3:" in finding.what
+        )
         assert (await runner(master, "discard", 1))["id"] == 1
         with pytest.raises(NotFoundError, match="no reaction 1"):
             await runner(master, "discard", 1)

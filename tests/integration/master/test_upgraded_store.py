@@ -32,7 +32,7 @@ from catena.core.payloads import chain_of
 from catena.core.records import encode
 from catena.master import daemon
 from catena.master.daemon import Master
-from catena.master.events.kept import KeptReactions
+from catena.master.events.failed_reactions import FailedReactionStore
 from catena.master.push import messages as m
 from catena.master.store import backup, schema, upkeep
 from catena.master.store.database import Store, database_url
@@ -435,7 +435,7 @@ async def test_decisions_apply_to_chains_of_an_old_store(
         await service.delete(ChainRef("done"), USER)
         newest = await service.list(ChainList(limit=1), USER)
         assert newest[0].label == "due"
-        (failed,) = await KeptReactions(master.store).load()
+        (failed,) = await FailedReactionStore(master.store).load()
         assert failed.event.tag == "app/broken"
 
 

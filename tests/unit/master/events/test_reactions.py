@@ -1,4 +1,4 @@
-"""Reactor files in worker processes."""
+"""Errors while worker processes render reactor files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from catena.master.workers.pool import TaskFailedError, WorkerDiedError, Workers
 
 
 class FailingWorkers:
-    """Every task comes to an error."""
+    """Workers in which every task fails."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    async def call(self, task: str, params: dict[str, Any], line: str = "") -> Any:
+    async def call(self, task: str, params: dict[str, Any], queue: str = "") -> Any:
         raise self._error
 
 
@@ -31,6 +31,6 @@ async def test_reaction_file_is_not_blamed_for_a_dead_worker() -> None:
         await rendered(WorkerDiedError("reactions took longer than 60 s"))
 
 
-async def test_a_file_that_cant_be_rendered_is_not_tried_again() -> None:
+async def test_render_error_is_not_retried_as_a_temporary_one() -> None:
     with pytest.raises(TaskFailedError, match="line 3"):
         await rendered(TaskFailedError("f.sls line 3: unknown tag"))

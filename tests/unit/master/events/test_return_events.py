@@ -146,7 +146,7 @@ async def test_fields_left_out_of_an_event_are_left_out_when_it_is_read(tmp_path
 async def test_event_that_outlives_its_job_keeps_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(return_rows, "GIVEN_AT_ONCE", 2)
+    monkeypatch.setattr(return_rows, "COPIED_AT_ONCE", 2)
 
     async with opened(tmp_path) as store:
         returns = {f"web{n}": a_return(n) for n in range(5)}

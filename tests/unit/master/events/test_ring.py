@@ -1,4 +1,4 @@
-"""The newest events in memory: bounded in number and in bytes, whatever they carry."""
+"""Limits of the newest events in memory, in number and in bytes."""
 
 from __future__ import annotations
 

@@ -370,7 +370,7 @@ async def test_reading_a_followers_position_does_not_wait(
         await run_ready_tasks(1)
         passed = await bus.fire("app/0", {})
         assert not word.done()
-        await bus.tell_followers()
+        await bus.notify_followers()
         assert word.done() and word.result().upto == passed.seq
 
 

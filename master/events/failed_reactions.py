@@ -13,7 +13,7 @@ from catena.reactors.retries import Failed
 LOG = logging.getLogger(__name__)
 
 
-class KeptReactions:
+class FailedReactionStore:
     """The table of failed reactions (`reactors.retries.RetryStore`)."""
 
     def __init__(self, store: Store) -> None:
@@ -31,9 +31,7 @@ class KeptReactions:
             return await self._store.read(lambda conn: reaction_rows.failed(conn, row_id))
         except (RecordError, TypeError, ValueError) as error:
             # One damaged row must not stop the reactor, on which every chain depends.
-            LOG.error(
-                "failed reaction %d can't be read, and is not tried again: %s", row_id, error
-            )
+            LOG.error("failed reaction %d can't be read and is not retried: %s", row_id, error)
             return None
 
     async def keep(self, failed: Failed) -> Failed:
