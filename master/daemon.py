@@ -23,9 +23,9 @@ from catena.master import contributions
 from catena.master.engine_parts import EngineParts
 from catena.master.engines import ENGINES, EngineClass
 from catena.master.events.bus import EventBus
+from catena.master.events.failed_reactions import FailedReactionStore
 from catena.master.events.feed import JobFeed
 from catena.master.events.handlers import EventHandlers
-from catena.master.events.failed_reactions import FailedReactionStore
 from catena.master.events.reactions import ClientPerformer, WorkerRenderer
 from catena.master.executions.approval_deadlines import ApprovalDeadlines
 from catena.master.executions.engine import Engines
@@ -36,11 +36,11 @@ from catena.master.gate.pillars import PillarService
 from catena.master.gate.presence import Presence, PresenceParts
 from catena.master.gate.views import MinionViews
 from catena.master.jobs.handlers import JobHandlers
-from catena.master.jobs.handover import Handover, Moves
-from catena.master.jobs.order_clock import SteadyTime
 from catena.master.jobs.output import Outputs
 from catena.master.jobs.returns import ReturnParts, Returns
+from catena.master.jobs.sender import DeliveryLedger, JobSender
 from catena.master.jobs.service import JobParts, Jobs
+from catena.master.jobs.steady_clock import SteadyClock
 from catena.master.jobs.targets import Targets, TargetSources
 from catena.master.jobs.views import JobViews
 from catena.master.keys.enrol import Enrol, EnrolParts
@@ -183,15 +183,15 @@ class Master:
             self.ssh_hosts,
         )
         self.targets = Targets(self.sources)
-        self.moves = Moves(self.bus, self.feed, self.sessions, self.clock)
-        self.steady = SteadyTime(self.store, self.clocks.read)
-        self.handover = Handover(self.store, self.gateway, self.moves, self.steady)
+        self.deliveries = DeliveryLedger(self.bus, self.feed, self.sessions, self.clock)
+        self.steady = SteadyClock(self.store, self.clocks.read)
+        self.job_sender = JobSender(self.store, self.gateway, self.deliveries, self.steady)
         self.jobs = Jobs(
             JobParts(
                 self.store,
                 self.bus,
-                self.moves,
-                self.handover,
+                self.deliveries,
+                self.job_sender,
                 self.targets,
                 self.clock,
                 self.steady,
@@ -200,7 +200,7 @@ class Master:
         )
         self.keys.on_delete.append(self.jobs.abandon_in)
         self.views = JobViews(
-            self.store, self.feed, self.jobs, self.moves, self.steady.by_wall_clock
+            self.store, self.feed, self.jobs, self.deliveries, self.steady.by_wall_clock
         )
 
     async def _roster(self) -> dict[str, dict[str, Any]]:
@@ -208,7 +208,7 @@ class Master:
 
     def _make_engines(self) -> None:
         self.ssh = SshWorker(self._ssh_parts())
-        self.moves.elsewhere = self.ssh
+        self.deliveries.ssh = self.ssh
         parts = EngineParts(
             self.settings,
             self.store,
@@ -224,7 +224,7 @@ class Master:
         self.engines.make(parts)
         for observer in self.engines.observers:
             self.jobs.observe(observer)
-        self.moves.holds = self.engines
+        self.deliveries.holds = self.engines
         self.starts = AgentStarts(self.store, self.bus, self.engines)
         self.approvals = ApprovalDeadlines(self.store, self.clocks.read, self.engines, self.bus)
 
@@ -234,8 +234,8 @@ class Master:
             self.store,
             self.bus,
             self.feed,
-            self.moves,
-            self.handover,
+            self.deliveries,
+            self.job_sender,
             NoLink(),
             self.clock,
             self.jobs.new_jid,
@@ -258,7 +258,7 @@ class Master:
             width=settings.ssh_visits,
             again=again,
             left=self.engines.wake,
-            hand_over=self.handover.again,
+            hand_over=self.job_sender.retry_soon,
         )
 
     def _make_minion_side(self) -> None:
@@ -270,7 +270,7 @@ class Master:
                 self.keys,
                 self.facts,
                 self.sessions,
-                self.handover,
+                self.job_sender,
                 self.gateway,
                 self.clock,
                 settings.ping_interval_seconds,
@@ -305,8 +305,8 @@ class Master:
             self.store,
             self.bus,
             self.feed,
-            self.moves,
-            self.handover,
+            self.deliveries,
+            self.job_sender,
             self.gateway,
             self.clock,
             self.jobs.new_jid,
@@ -329,7 +329,7 @@ class Master:
 
     def _outputs(self, link: MessageSender) -> Outputs:
         limit = self.settings.job_output_kib * 1024
-        return Outputs(self.store, self.feed, link, limit, self.moves.observers)
+        return Outputs(self.store, self.feed, link, limit, self.deliveries.observers)
 
     def _make_client_side(self) -> None:
         handlers = (
@@ -376,7 +376,7 @@ class Master:
             await self.presence.open()
             await self.engines.open()
             await self.ssh.open()
-            await self.handover.open()
+            await self.job_sender.open()
             await self.gateway.start()
             await self.local.start()
         except CatenaError:

@@ -21,7 +21,7 @@ from catena.core.clock import Clock
 from catena.core.errors import CatenaError
 from catena.core.ids import machine_id as checked_machine_id
 from catena.master.events.bus import EventBus
-from catena.master.jobs.handover import Backlog, Handover
+from catena.master.jobs.sender import Backlog, JobSender
 from catena.master.keys.ring import KnownKey
 from catena.master.keys.service import Keys
 from catena.master.minions import rows
@@ -56,7 +56,7 @@ class PresenceParts:
     keys: Keys
     facts: Facts
     sessions: Sessions
-    handover: Handover
+    job_sender: JobSender
     link: MessageSender
     clock: Clock
     ping_interval_seconds: int
@@ -350,12 +350,12 @@ class Presence:
         if rows.new_session(conn, session.minion, session.session, now):
             tag = events.minion_start(session.minion)
             self._parts.bus.record(conn, tag, _start(tag, hello, now))
-        pending = self._parts.handover.pending(conn, session.minion, hello.open_jobs)
+        pending = self._parts.job_sender.reconcile(conn, session.minion, hello.open_jobs)
         after_commit(conn, lambda: self._admitted(session, pending))
 
     def _admitted(self, session: Session, pending: Backlog) -> None:
         if self._parts.sessions.get(session.minion) is session:
-            self._parts.handover.deliver(pending)
+            self._parts.job_sender.deliver(pending)
         for callback in self.on_admitted:
             callback(session.minion)
 

@@ -17,22 +17,23 @@ class JobRequest:
 
     user: str
     call: FunctionCall
-    #: The minions; None: resolve the call's target.
+    #: Ids of the minions; None: resolve the call's target.
     minions: tuple[str, ...] | None = None
-    #: Each minion's part, for jobs of a larger piece of work; otherwise {}.
+    #: Payload for each minion, if the job is part of a larger piece of work; otherwise {}.
     payloads: Mapping[str, Payload] = field(default_factory=dict)
-    #: Seconds within which it may be delivered; 0: as in `job_expiry_hours`.
+    #: Seconds within which the job may be delivered; 0: the setting `job_expiry_hours`.
     expiry_seconds: float = 0.0
+    #: Time limit of the function on each minion.
     deadline_seconds: int = DEFAULT_DEADLINE_SECONDS
-    #: Batch size: "5" or "20%" of the minions at a time; "": all at once.
+    #: Maximum number of concurrent minions: "5" or "20%" of them; "": all at once.
     batch: str = ""
-    #: Seconds that a minion keeps its place in the batch after its return.
+    #: Seconds for which a minion keeps its place in the batch after its return.
     batch_wait: float = 0.0
     #: Whether the first failure cancels the job on the minions that have not begun.
     batch_failhard: bool = False
     #: Number of minions picked at random from the target; 0: all.
     subset: int = 0
-    #: A repeated request of the same user with the same key returns the first answer.
+    #: Repeated requests of the same user with the same key return the first answer.
     idempotency_key: str = ""
     #: Whether to refuse a key that was used with another function, target or arguments.
     exact: bool = False
@@ -44,27 +45,27 @@ class Submitted:
 
     jid: str
     minions: tuple[str, ...]
-    #: Minions that are not connected; their deliveries wait.
+    #: Minions that are not connected, whose deliveries are queued.
     missing: tuple[str, ...] = ()
-    #: Whether the job of an earlier request with the same key was found.
+    #: Whether an earlier request with the same key has made the job.
     repeated: bool = False
 
 
-#: Called in the transaction that stores a job, after its rows were stored.
+#: Runs in the transaction that stores a job, after the job's rows are stored.
 Within = Callable[[sa.Connection, Submitted], None]
 
 
 class Holds(Protocol):
-    """Knows which work must wait, so that none of its jobs is sent."""
+    """Decides which jobs must not be sent now, because the work that they belong to must wait."""
 
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
     ) -> Mapping[str, str]:
-        """Return those of *minions* on which a job's work must wait, each with the reason."""
+        """Return minion -> reason for those of *minions* that must not get a job now."""
 
 
 class NoHolds:
-    """Nothing is paused."""
+    """No job is paused."""
 
     def paused(
         self, conn: sa.Connection, spec: JobSpec, minions: Collection[str]
@@ -79,11 +80,11 @@ class DeliveryOrder:
 
     minion: str
     spec: JobSpec
-    #: Whether its delivery is already stored as `sent`.
+    #: Whether the delivery is already stored as `sent`.
     stored_as_sent: bool = False
 
 
-# Records of rows are tuples: a frozen dataclass takes three times as long to make.
+# Records of rows are tuples: creating a frozen dataclass takes three times as long.
 class JobRecord(NamedTuple):
     """A job as it is stored."""
 
@@ -97,26 +98,27 @@ class JobRecord(NamedTuple):
     metadata: dict[str, Any]
     #: Seconds since the epoch.
     issued: float
-    #: Latest delivery by `order_clock`.
+    #: Latest delivery, by the clock of `steady_clock`.
     not_after: float
+    #: Time limit of the function on each minion.
     deadline_seconds: int
     #: Maximum number of concurrent deliveries; 0: unlimited.
     batch: int
-    #: End of the last delivery, seconds since the epoch; None while any is open.
+    #: End of the last delivery, seconds since the epoch; None while a delivery is open.
     ended: float | None
 
 
 class DeliveryRecord(NamedTuple):
-    """One delivery, for what happens to it next."""
+    """One delivery, with the data that decides its next transition."""
 
     state: str
-    #: Reason, queue position, last step: for people.
+    #: Reason, queue position or last step, for people.
     detail: str
-    #: Why it is to be cancelled; "": it is not.
+    #: Reason of a requested cancellation; "": none is requested.
     cancel: str
-    #: Of its job.
+    #: Maximum number of concurrent deliveries of the job; 0: unlimited.
     batch: int
-    #: When its return was stored, seconds since the epoch; None: there is no return.
+    #: Time at which the return was stored, seconds since the epoch; None: there is no return.
     stored: float | None
 
 
@@ -126,7 +128,7 @@ class DeliveryStatus(NamedTuple):
     minion: str
     state: str
     detail: str
-    #: Seconds since the epoch.
+    #: Time of the last change, seconds since the epoch.
     changed: float
 
 
@@ -135,6 +137,6 @@ class OpenDelivery(NamedTuple):
 
     job: JobRecord
     state: str
-    #: Why it is to be cancelled; "": it is not.
+    #: Reason of a requested cancellation; "": none is requested.
     cancel: str
     payload: Payload | None

@@ -1,4 +1,4 @@
-"""What running jobs print: stored in parts, without a double, and each gap with its size."""
+"""Output of running jobs: stored in chunks, each once, and each gap with its size."""
 
 from __future__ import annotations
 
@@ -15,57 +15,60 @@ from catena.master.executions.engine import JobObserver
 from catena.master.jobs import output_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import MACHINE, Delivery
-from catena.master.jobs.output_rows import PART_COST, OutputEnd, OutputPart
+from catena.master.jobs.output_rows import CHUNK_COST, OutputChunk, OutputEnd
 from catena.master.minions.sessions import MessageSender
 from catena.master.store.database import Store, after_commit
 from catena.transport.messages import JobOutput, OutputStored
 from catena.transport.peers import Peer
 
 STREAMS = frozenset({"stdout", "stderr"})
-#: Most characters of one part; agents send a quarter of it.
-PART_CHARACTERS = 64 * 1024
+#: Maximum characters of a chunk; agents send at most a quarter of this.
+CHUNK_CHARACTERS = 64 * 1024
 #: Number of jobs on minions for which the end of the output is remembered.
 REMEMBERED = 1000
-#: The largest numbers that make sense, far below those of the columns.
+#: Maximum attempt number and byte position, far below the limits of the columns.
 ATTEMPT_LIMIT, POSITION_LIMIT = 1000, 2**48
 
 
-def next_part(end: OutputEnd, message: JobOutput, limit: int) -> OutputPart | None:
-    """Return what is to be stored of *message*; None: it is there already, or the limit is.
+def next_chunk(end: OutputEnd, message: JobOutput, limit: int) -> OutputChunk | None:
+    """Return the chunk to store for a message; None if there is nothing to store.
+
+    If the message exceeds the limit, an empty chunk without a stream marks the end of the output.
 
     Args:
-        end: where the stored output ends.
-        message: of the minion.
-        limit: most characters that are kept of the job's output; a part counts `PART_COST` more.
+        end: the end of the stored output.
+        message: from the minion.
+        limit: maximum number of stored characters of the job's output on the minion; each chunk
+            counts `CHUNK_COST` more.
     """
     at, upto = message.at, message.at + message.size
     if end.is_full or (message.attempt, upto) <= (end.attempt, end.upto):
         return None
     begins = end.upto if message.attempt == end.attempt else 0
     if at < begins:
-        # Agents resend a part as it was; another cut is no part of theirs.
+        # Agents resend chunks unchanged, so no agent sent a chunk that overlaps another one.
         return None
     stream, text, missed = message.stream, message.text, at - begins
-    if end.kept + len(text) + PART_COST > limit:
+    if end.kept + len(text) + CHUNK_COST > limit:
         stream, text, missed = "", "", 0
-    return OutputPart(end.seq + 1, message.attempt, upto, missed, stream, text)
+    return OutputChunk(end.seq + 1, message.attempt, upto, missed, stream, text)
 
 
-def after(end: OutputEnd, part: OutputPart) -> OutputEnd:
-    """Return where the stored output ends once *part* is stored."""
-    kept = end.kept + len(part.text) + PART_COST
-    return OutputEnd(part.seq, part.attempt, part.upto, kept, not part.stream)
+def after(end: OutputEnd, chunk: OutputChunk) -> OutputEnd:
+    """Return the end of the stored output after *chunk* is stored, too."""
+    kept = end.kept + len(chunk.text) + CHUNK_COST
+    return OutputEnd(chunk.seq, chunk.attempt, chunk.upto, kept, not chunk.stream)
 
 
 class Outputs:
-    """Stores what minions send of their running jobs' output.
+    """Stores the output of running jobs.
 
     Args:
-        store: where it is kept.
-        feed: live items.
-        link: answers minions.
-        limit: characters that are kept of one job on one minion; 0: none.
-        observers: are notified of each stored part.
+        store: of the master.
+        feed: receives live items.
+        link: sends confirmations to minions.
+        limit: maximum number of stored characters of one job on one minion; 0: store none.
+        observers: are notified of each stored chunk.
     """
 
     def __init__(
@@ -78,60 +81,64 @@ class Outputs:
     ) -> None:
         self._store, self._feed, self._link, self.limit = store, feed, link, limit
         self._observers = observers
-        #: (jid, minion) -> end after the last stored part. Used by the writer's thread alone.
-        #: After a rollback an entry names a part that is not in the store, and is ignored.
+        #: (jid, minion) -> end after the last stored chunk. Only the writer's thread uses it.
+        #: `output_rows.end` ignores an entry whose chunk was rolled back.
         self._ends: dict[tuple[str, str], OutputEnd] = {}
 
     def received(
         self, peer: Peer, minion: str, message: JobOutput, msg_id: bytes
     ) -> asyncio.Future[Any]:
-        """Store a part, and confirm it once it is durable.
+        """Store a chunk, and confirm it once it is durable.
 
         Raises:
-            BadNameError: the jid is none.
-            LimitError: the part is too large, or a number or name in it makes no sense.
+            BadNameError: the jid is invalid.
+            LimitError: the chunk is too large, or a number or name in it is out of range.
         """
         checked_jid(message.jid)
         _check(message)
         stored = OutputStored(message.jid, message.attempt, message.at + message.size)
 
         def store(conn: sa.Connection) -> None:
-            part = self._place(conn, minion, message)
-            after_commit(conn, lambda: self._tell(peer, stored, msg_id))
-            if part is not None:
-                item = part.item(minion)
+            chunk = self._store_chunk(conn, minion, message)
+            after_commit(conn, lambda: self._confirm(peer, stored, msg_id))
+            if chunk is not None:
+                item = chunk.item(minion)
                 for observer in self._observers:
                     observer.on_output(conn, message.jid, item)
                 after_commit(conn, lambda: self._feed.publish(message.jid, item))
 
         return self._store.post(store, lazy=True)
 
-    def _tell(self, peer: Peer, stored: OutputStored, msg_id: bytes) -> None:
+    def _confirm(self, peer: Peer, stored: OutputStored, msg_id: bytes) -> None:
         self._link.send(peer, stored, msg_id)
 
-    def _place(self, conn: sa.Connection, minion: str, message: JobOutput) -> OutputPart | None:
+    def _store_chunk(
+        self, conn: sa.Connection, minion: str, message: JobOutput
+    ) -> OutputChunk | None:
         row = job_rows.delivery(conn, message.jid, minion)
         if row is None or MACHINE.is_final(Delivery(row.state)):
-            # The return has it all, or the minion itself began the job.
+            # The return repeats the output; a job that the minion began has no delivery here yet.
             return None
         key = (message.jid, minion)
         end = output_rows.end(conn, *key, self._ends.pop(key, None))
-        part = next_part(end, message, self.limit)
-        if part is not None:
-            output_rows.insert(conn, *key, part)
-            end = after(end, part)
+        chunk = next_chunk(end, message, self.limit)
+        if chunk is not None:
+            output_rows.insert(conn, *key, chunk)
+            end = after(end, chunk)
         self._ends[key] = end
         if len(self._ends) > REMEMBERED:
             del self._ends[next(iter(self._ends))]
-        return part
+        return chunk
 
 
 def _check(message: JobOutput) -> None:
     if message.stream not in STREAMS:
-        raise LimitError("output has the streams stdout and stderr")
-    if len(message.text) > PART_CHARACTERS:
-        raise LimitError(f"a part of output has at most {PART_CHARACTERS} characters")
+        raise LimitError(
+            f"output of the stream {message.stream[:20]!r}: expected stdout or stderr"
+        )
+    if len(message.text) > CHUNK_CHARACTERS:
+        raise LimitError(f"a chunk of output with more than {CHUNK_CHARACTERS} characters")
     numbers = (message.attempt, message.at, message.size)
-    limits = (ATTEMPT_LIMIT, POSITION_LIMIT, 4 * PART_CHARACTERS)
+    limits = (ATTEMPT_LIMIT, POSITION_LIMIT, 4 * CHUNK_CHARACTERS)
     if not all(0 <= number <= limit for number, limit in zip(numbers, limits, strict=True)):
-        raise LimitError("a position in the output that makes no sense")
+        raise LimitError("a chunk of output whose attempt, position or size is out of range")

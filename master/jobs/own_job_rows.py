@@ -1,4 +1,7 @@
-"""Queries on jobs that began on a minion itself; each runs in the transaction of its caller."""
+"""Queries on jobs that a minion began itself; each runs in the transaction of its caller.
+
+The master learns of such a job (startup_states, `catena call`) by its return.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,31 @@ from catena.master.jobs import rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.store.tables import DELIVERIES, JOBS
 
-#: `deadline_seconds` of a job that a minion began itself; that of a request is 1 or more.
+#: Value of `deadline_seconds` that marks a job as begun by a minion; requests have at least 1.
 OWN_DEADLINE = 0
 
 
 class OwnJob(NamedTuple):
-    """A job that began on the minion itself (startup_states), with its return."""
+    """A job that a minion began itself, with its return."""
 
     minion: str
     ret: JobReturn
 
     @property
     def key(self) -> str:
-        """Return what it is recognised by when it is sent again; no request has such a key."""
+        """Return the key that identifies a resent return; no request has such a key."""
         return f"\n{self.minion}\n{self.ret.jid}"
 
 
-def adopt(conn: sa.Connection, job: OwnJob, jid: str, now: float) -> None:
-    """Store a job that a minion began itself, with its delivery, as *jid*."""
+def insert(conn: sa.Connection, job: OwnJob, jid: str, now: float) -> None:
+    """Store a job that a minion began itself, with its delivery.
+
+    Args:
+        conn: the running transaction.
+        job: the job under the minion's own jid.
+        jid: the jid under which the job is stored.
+        now: seconds since the epoch.
+    """
     ret = job.ret
     row = {
         "jid": jid,
@@ -53,34 +63,35 @@ def adopt(conn: sa.Connection, job: OwnJob, jid: str, now: float) -> None:
     conn.execute(sa.insert(DELIVERIES).values(delivered))
 
 
-class Holder(Enum):
-    """Whose job a jid is."""
+class JidOrigin(Enum):
+    """Who began the job with a jid."""
 
+    #: No job has the jid.
     nobody = "nobody"
-    #: A job that this master gave.
+    #: A request to this master.
     master = "master"
-    #: A job that began on a minion (`OwnJob`).
+    #: A minion (`OwnJob`).
     minion = "minion"
 
 
-def holder(conn: sa.Connection, jid: str) -> Holder:
-    """Return whose job *jid* is."""
+def origin(conn: sa.Connection, jid: str) -> JidOrigin:
+    """Return who began the job with *jid*."""
     row = conn.execute(sa.select(JOBS.c.idempotency).where(JOBS.c.jid == jid)).first()
     if row is None:
-        return Holder.nobody
-    return Holder.minion if (row.idempotency or "").startswith("\n") else Holder.master
+        return JidOrigin.nobody
+    return JidOrigin.minion if (row.idempotency or "").startswith("\n") else JidOrigin.master
 
 
-def adopted(conn: sa.Connection, job: OwnJob) -> bool:
+def is_stored(conn: sa.Connection, job: OwnJob) -> bool:
     """Return whether *job* is stored already."""
-    return rows.with_key(conn, job.key) is not None
+    return rows.jid_of_key(conn, job.key) is not None
 
 
 def last_jid(conn: sa.Connection, before: str) -> str:
     """Return the highest jid below *before* that this master made; "" if there is none.
 
-    Jobs that began on a minion itself are passed over: their jid is the minion's word. A jid of an
-    older version's that is no time is passed over, too.
+    Jobs that a minion began are ignored, because the minion chose their jid. Values that are no
+    valid jid, as an older version may have stored them, are ignored, too.
     """
     query = sa.select(JOBS.c.jid).where(JOBS.c.jid < before)
     query = query.where(JOBS.c.deadline_seconds != OWN_DEADLINE).order_by(JOBS.c.jid.desc())

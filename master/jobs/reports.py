@@ -1,4 +1,4 @@
-"""What many minions said about their jobs, folded into what is to be stored. Pure."""
+"""Merges the reports of many minions about their jobs into the rows to store. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catena.client.replies.jobs import JobDeliveryItem, JobItem, JobReturnItem
 from catena.core.fsm import Actor
 from catena.core.job import JobReturn
 from catena.master.jobs.delivery import MACHINE, Delivery, DeliveryEvent
-from catena.master.jobs.rows import Move, NewReturn, Standing
+from catena.master.jobs.rows import DeliverySnapshot, Move, NewReturn
 from catena.master.store.metadata import Ready
 from catena.transport.peers import Peer
 
@@ -18,36 +18,37 @@ from catena.transport.peers import Peer
 Key = tuple[str, str]
 
 
-# Tuples, here and in `rows`: a frozen dataclass takes three times as long to make, and a return
-# is half a dozen of them.
-class Word(NamedTuple):
-    """A minion has an order, or its return."""
+# Tuples, here and in `rows`: creating a frozen dataclass takes three times as long, and storing
+# one return creates half a dozen of them.
+class JobReport(NamedTuple):
+    """A minion's report that an order is durable there, or that a job has returned."""
 
     minion: str
     jid: str
-    #: The outcome; None: the order is durable there.
+    #: The return; None: the order is durable on the minion.
     ret: JobReturn | None = None
-    #: For people, beside a confirmation.
+    #: Queue position, for people; only without a return.
     detail: str = ""
-    #: Who is told that a return is durable, in answer to which message.
+    #: Connection that gets the acknowledgement of a return; None: nothing is acknowledged.
     peer: Peer | None = None
+    #: Message that is acknowledged.
     msg_id: bytes = b""
-    #: The return as it came; None where it came otherwise than by itself.
+    #: The return as the minion packed it; None if it came in several messages.
     packed: Ready | None = None
 
 
-class Said(NamedTuple):
-    """What those who watch a job are told of it."""
+class DeliveryUpdate(NamedTuple):
+    """A change of a delivery, or a return, for the followers of a job."""
 
     jid: str
     minion: str
-    #: Where its delivery stands now; with `ret` it does not say.
+    #: New state of the delivery; None: the update is the return *ret*.
     state: Delivery | None
     detail: str = ""
     ret: JobReturn | None = None
 
     def item(self) -> JobItem:
-        """Return it as an item of the job's feed."""
+        """Return the update as an item of the job's feed."""
         if self.state is None:
             assert self.ret is not None
             return JobReturnItem(self.minion, self.ret)
@@ -55,76 +56,80 @@ class Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class Folded:
-    """What a row of words comes to."""
+class MergedReports:
+    """The changes that a sequence of reports causes."""
 
-    #: One for each delivery that moves, with the last thing that happens to it: a return, or the
-    #: confirmation of an order, leads to the same state from each state before it.
+    #: One move for each delivery that changes, with its last event only. Every state before leads
+    #: to the same state by this event, because it is a return or a confirmation.
     moves: list[Move] = field(default_factory=list)
     returns: list[NewReturn] = field(default_factory=list)
-    #: In the order of the words: a delivery's new state, or a return that is new.
-    facts: list[Said | NewReturn] = field(default_factory=list)
-    #: For those who watch, in the same order.
-    said: list[Said] = field(default_factory=list)
+    #: Changes that cause events: new states and new returns, in the order of the reports.
+    changes: list[DeliveryUpdate | NewReturn] = field(default_factory=list)
+    #: Changes for followers, in the order of the reports.
+    updates: list[DeliveryUpdate] = field(default_factory=list)
 
 
-class _Fold:
+class _Merger:
     def __init__(self) -> None:
-        self.out = Folded()
-        #: Where deliveries that have moved stand now, by which event, and with which detail.
+        self.merged = MergedReports()
+        #: Moved deliveries -> new state, event and detail.
         self._moved: dict[Key, tuple[Delivery, DeliveryEvent, str]] = {}
         self._returned: set[Key] = set()
 
-    def take(self, word: Word, at: Standing) -> None:
-        key = (word.jid, word.minion)
-        ret = word.ret
+    def add(self, report: JobReport, before: DeliverySnapshot) -> None:
+        """Add the changes that a report causes; *before* is the state before all reports."""
+        key = (report.jid, report.minion)
+        ret = report.ret
         if ret is None:
-            self._move(key, at, DeliveryEvent.receive, word.detail)
-        elif not at.returned and key not in self._returned:
+            self._move(key, before, DeliveryEvent.receive, report.detail)
+        elif not before.has_return and key not in self._returned:
             self._returned.add(key)
-            # Watchers stop at the delivery's end: they must have the return before it.
-            self.out.said.append(Said(word.jid, word.minion, None, "", ret))
-            late = not self._move(key, at, DeliveryEvent.ret, "")
-            new = NewReturn(word.minion, ret, word.packed or Ready.of(ret), late)
-            self.out.returns.append(new)
-            self.out.facts.append(new)
+            # Followers stop at the end of the delivery, so they must get the return before it.
+            self.merged.updates.append(DeliveryUpdate(report.jid, report.minion, None, "", ret))
+            late = not self._move(key, before, DeliveryEvent.ret, "")
+            new = NewReturn(report.minion, ret, report.packed or Ready.of(ret), late)
+            self.merged.returns.append(new)
+            self.merged.changes.append(new)
 
-    def _move(self, key: Key, at: Standing, cause: DeliveryEvent, detail: str) -> bool:
+    def _move(self, key: Key, before: DeliverySnapshot, cause: DeliveryEvent, detail: str) -> bool:
+        """Add a transition; return False if the life cycle does not have it."""
         moved = self._moved.get(key)
-        state = moved[0] if moved else at.state
+        state = moved[0] if moved else before.state
         target = MACHINE.after(state, cause, Actor.agent)
         if target is None:
             return False
         self._moved[key] = (target, cause, detail)
-        said = Said(*key, target, detail)
-        self.out.said.append(said)
+        update = DeliveryUpdate(*key, target, detail)
+        self.merged.updates.append(update)
         if target is not Delivery.done and target is not state:
-            self.out.facts.append(said)
+            self.merged.changes.append(update)
         return True
 
-    def finish(self, standing: Mapping[Key, Standing]) -> Folded:
-        self.out.moves = [
-            Move(*key, standing[key].state, event, detail)
+    def finish(self, snapshots: Mapping[Key, DeliverySnapshot]) -> MergedReports:
+        self.merged.moves = [
+            Move(*key, snapshots[key].state, event, detail)
             for key, (_, event, detail) in self._moved.items()
         ]
-        return self.out
+        return self.merged
 
 
-def fold(words: Iterable[Word], standing: Mapping[Key, Standing]) -> Folded | None:
-    """Return what *words*, in their order, come to.
+def merge(
+    reports: Iterable[JobReport], snapshots: Mapping[Key, DeliverySnapshot]
+) -> MergedReports | None:
+    """Return the changes that *reports* cause, in their order.
 
     Args:
-        words: of any minions.
-        standing: where their deliveries stand (`job_rows.standing`).
+        reports: of any minions.
+        snapshots: the state of their deliveries (`job_rows.snapshots`).
 
     Returns:
-        None when one of them is no plain step of its delivery's life: an unknown job, one that is
-        to be cancelled, or one whose end lets others begin.
+        None if a report must be processed by itself: its job is unknown, its delivery is being
+        cancelled, or it is part of a batch, in which its end lets other deliveries begin.
     """
-    folding = _Fold()
-    for word in words:
-        at = standing.get((word.jid, word.minion))
-        if at is None or not at.plain:
+    merger = _Merger()
+    for report in reports:
+        before = snapshots.get((report.jid, report.minion))
+        if before is None or not before.is_plain:
             return None
-        folding.take(word, at)
-    return folding.finish(standing)
+        merger.add(report, before)
+    return merger.finish(snapshots)

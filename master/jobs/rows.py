@@ -33,7 +33,7 @@ from catena.master.store.lists import padded, slices
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import DELIVERIES, JOBS, RETURNS
 
-# Statements of the hot path are built once: building one costs more than running it.
+# Statements of the hot path are built once; building one costs more than running it.
 _INSERT_JOB = ManyRows(sa.insert(JOBS), JOBS.c.keys())
 _INSERT_DELIVERIES = ManyRows(
     sa.insert(DELIVERIES),
@@ -75,10 +75,10 @@ _REPEATED = Lookup(sa.select(JOBS.c.jid).where(JOBS.c.idempotency == sa.bindpara
 _SOME = (DELIVERIES.c.jid == sa.bindparam("b_jid")) & DELIVERIES.c.minion.in_(
     sa.bindparam("b_minions", expanding=True)
 )
-#: Moves of deliveries, the hot path; what came of a job is in its return and its events.
-_MOVES = PlainLifeCycle(DELIVERIES, MACHINE, ("jid", "minion"), ("detail", "changed"))
-_MARK = _MOVES.some(_SOME, "changed")
-_TOUCH = sa.update(DELIVERIES).where(_SOME).values(changed=sa.bindparam("b_now"))
+#: The history does not record moves of deliveries, because there are too many.
+_LIFE_CYCLE = PlainLifeCycle(DELIVERIES, MACHINE, ("jid", "minion"), ("detail", "changed"))
+_MARK = _LIFE_CYCLE.some(_SOME, "changed")
+_MARK_RESENT = sa.update(DELIVERIES).where(_SOME).values(changed=sa.bindparam("b_now"))
 _PAYLOAD = (
     DELIVERIES.c.epoch,
     DELIVERIES.c.payload_kind,
@@ -95,14 +95,14 @@ _STATUSES = (
     .order_by(DELIVERIES.c.minion)
 )
 _OPEN_STATES = [state.value for state in OPEN]
-_OPEN_OF = (
+_OPEN_DELIVERIES = (
     JOB_ROWS.add_columns(DELIVERIES.c.state, DELIVERIES.c.cancel, *_PAYLOAD)
     .join(DELIVERIES, DELIVERIES.c.jid == JOBS.c.jid)
     .where(DELIVERIES.c.minion == sa.bindparam("b_minion"))
     .where(DELIVERIES.c.state.in_(_OPEN_STATES))
     .order_by(JOBS.c.jid)
 )
-_STANDING: sa.Select[Any] = (
+_SNAPSHOTS: sa.Select[Any] = (
     sa.select(
         DELIVERIES.c.minion,
         DELIVERIES.c.state,
@@ -130,29 +130,32 @@ _CLOSE = ManyRows(
     ("b_jid", "b_count", "b_now"),
 )
 
-#: Asking the enumeration for a member takes ten times as long.
+#: States by value; a call of the enumeration takes ten times as long.
 _STATES = {state.value: state for state in Delivery}
 
-#: SQLite binds at most 32 766 values per statement.
+#: Maximum number of rows per statement; SQLite binds at most 32 766 values.
 SLICE = 5000
 
 
-class Standing(NamedTuple):
-    """Where a delivery stands."""
+class DeliverySnapshot(NamedTuple):
+    """The state of a delivery as it was read, for the bulk processing of reports."""
 
     state: Delivery
-    #: It is not to be cancelled, and no other waits for its end.
-    plain: bool
-    returned: bool
+    #: Whether the delivery is neither being cancelled nor part of a batch.
+    is_plain: bool
+    #: Whether its return is stored.
+    has_return: bool
 
 
 class Move(NamedTuple):
-    """What happens to a delivery that was seen in a state."""
+    """A decided transition of a delivery."""
 
     jid: str
     minion: str
+    #: The state that the decision is based on.
     seen: Delivery
     event: DeliveryEvent
+    #: Reason or progress, for people.
     detail: str
 
 
@@ -164,7 +167,7 @@ class NewJob:
     request: JobRequest
     #: First state of each minion's delivery.
     deliveries: Mapping[str, Delivery]
-    #: Deliveries under way at a time; 0: all.
+    #: Maximum number of concurrent deliveries; 0: unlimited.
     batch: int = 0
 
 
@@ -211,18 +214,19 @@ def idempotency(request: JobRequest) -> str | None:
     return job_key(request.user, request.idempotency_key)
 
 
-def with_key(conn: sa.Connection, key: str | None) -> str | None:
+def jid_of_key(conn: sa.Connection, key: str | None) -> str | None:
     """Return the jid of the job with the stored form of an idempotency key, or None."""
     return _REPEATED.one(conn, {"b_key": key})
 
 
-def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
+def repeated_jid(conn: sa.Connection, request: JobRequest) -> str | None:
     """Return the jid of the job that an earlier request with this key made, or None.
 
     Raises:
-        UsageError: the key has to match exactly, and that request was another one.
+        UsageError: the request must match exactly, but the earlier one had another function,
+            target or arguments.
     """
-    found = with_key(conn, idempotency(request))
+    found = jid_of_key(conn, idempotency(request))
     if found is None:
         return None
     if request.exact:
@@ -233,25 +237,25 @@ def with_idempotency(conn: sa.Connection, request: JobRequest) -> str | None:
 
 
 def _arguments(what: JobRecord | FunctionCall) -> Any:
-    """Return what makes one request another one; NaN is equal to itself there."""
+    """Return the values that distinguish requests; NaN is replaced to be equal to itself."""
     return finite([what.fun, what.tgt, encode(what.args), encode(what.kwargs)])
 
 
 def with_payload(spec: JobSpec, minion: str, payload: Payload) -> JobSpec:
-    """Return the spec that *minion* gets of a job with payloads: it names nobody else.
+    """Return the spec for one minion of a job with payloads; its target names only *minion*.
 
-    The list of a fleet, sent to each of it, would grow by its square.
+    If each minion got the list of all minions, the traffic would grow with their square.
     """
     return replace(spec, payload=payload, epoch=payload.epoch, tgt=minion, tgt_type="list")
 
 
 def _payload(epoch: int, kind: str | None, number: int, body: Any) -> Payload | None:
-    """Return the payload of a row with the columns of `_PAYLOAD`; None without one."""
+    """Return the payload in the columns of `_PAYLOAD`; None if there is none."""
     return None if kind is None else Payload(kind, number, epoch, body)
 
 
 def spec_of(job: JobRecord, minion: str, payload: Payload | None) -> JobSpec:
-    """Return the spec that a stored job, and the payload of a delivery, describe."""
+    """Return the spec of a stored job, with the payload of one minion's delivery."""
     spec = JobSpec(
         jid=job.jid,
         user=job.user,
@@ -280,19 +284,19 @@ def delivery(conn: sa.Connection, jid: str, minion: str) -> DeliveryRecord | Non
     return _DELIVERY.one(conn, {"b_jid": jid, "b_minion": minion})
 
 
-def standing(
+def snapshots(
     conn: sa.Connection, keys: Iterable[tuple[str, str]]
-) -> dict[tuple[str, str], Standing]:
-    """Return where deliveries stand, by (jid, minion). Those that are not there are left out."""
+) -> dict[tuple[str, str], DeliverySnapshot]:
+    """Return snapshots of deliveries by (jid, minion); missing deliveries are left out."""
     minions: defaultdict[str, set[str]] = defaultdict(set)
     for jid, minion in keys:
         minions[jid].add(minion)
-    found: dict[tuple[str, str], Standing] = {}
+    found: dict[tuple[str, str], DeliverySnapshot] = {}
     for jid, names in minions.items():
-        rows = conn.execute(_STANDING, {"b_jid": jid, "b_minions": padded(names)})
+        rows = conn.execute(_SNAPSHOTS, {"b_jid": jid, "b_minions": padded(names)})
         for minion, state, cancel, limit, stored in rows:
-            plain = not (cancel or limit)
-            found[jid, minion] = Standing(_STATES[state], plain, stored is not None)
+            is_plain = not (cancel or limit)
+            found[jid, minion] = DeliverySnapshot(_STATES[state], is_plain, stored is not None)
     return found
 
 
@@ -301,11 +305,11 @@ def deliveries(conn: sa.Connection, jid: str) -> list[DeliveryStatus]:
     return [DeliveryStatus._make(row) for row in conn.execute(_STATUSES, {"b_jid": jid})]
 
 
-def open_of(conn: sa.Connection, minion: str) -> list[OpenDelivery]:
+def open_deliveries(conn: sa.Connection, minion: str) -> list[OpenDelivery]:
     """Return the open deliveries of a minion with their jobs, oldest first."""
     size = len(JobRecord._fields)
     found = []
-    for row in conn.execute(_OPEN_OF, {"b_minion": minion}):
+    for row in conn.execute(_OPEN_DELIVERIES, {"b_minion": minion}):
         state, cancel, *payload = row[size:]
         record = JobRecord._make(row[:size])
         found.append(OpenDelivery(record, state, cancel, _payload(*payload)))
@@ -325,7 +329,7 @@ def set_cancel(conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
 
 
 def not_received(conn: sa.Connection, upto: str) -> list[tuple[str, str, str]]:
-    """Return (jid, minion, state) of deliveries up to a jid that no minion has acknowledged."""
+    """Return (jid, minion, state) of unacknowledged deliveries of jobs up to a jid."""
     states = (Delivery.held, Delivery.queued, Delivery.paused, Delivery.sent)
     query = sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion, DELIVERIES.c.state)
     waiting = DELIVERIES.c.state.in_([state.value for state in states])
@@ -334,18 +338,19 @@ def not_received(conn: sa.Connection, upto: str) -> list[tuple[str, str, str]]:
 
 
 def unacknowledged(
-    conn: sa.Connection, before: float, now: float, reached: Container[str]
+    conn: sa.Connection, before: float, now: float, connected: Container[str]
 ) -> dict[str, list[str]]:
-    """Return the minions of *reached*, by jid, that did not acknowledge an order in time.
+    """Return jid -> minions of *connected* that have not acknowledged an order in time.
 
-    At most SLICE of them. Whoever is away has its orders with its Hello: a fleet of such minions
-    takes none of these places.
+    The result has at most SLICE deliveries. Disconnected minions get their orders after their
+    Hello and do not count.
 
     Args:
         conn: the running transaction.
-        before: orders that were sent before that.
-        now: a time later than this was told by a clock that was set back since: it may be any.
-        reached: the minions to whom an order can go now.
+        before: latest time of sending, seconds since the epoch.
+        now: the wall clock. Orders with a later time were sent before the clock was set back, so
+            their age is unknown; they count as late.
+        connected: the minions to which an order can be sent now.
     """
     changed = DELIVERIES.c.changed
     query = (
@@ -356,41 +361,41 @@ def unacknowledged(
     )
     found: defaultdict[str, list[str]] = defaultdict(list)
     with conn.execute(query) as rows:
-        here = ((jid, minion) for jid, minion in rows if minion in reached)
-        for jid, minion in islice(here, SLICE):
+        reachable = ((jid, minion) for jid, minion in rows if minion in connected)
+        for jid, minion in islice(reachable, SLICE):
             found[jid].append(minion)
     return found
 
 
 def open_batches(conn: sa.Connection) -> list[tuple[str, int]]:
-    """Return jid and batch of the batched jobs that have held deliveries."""
+    """Return jid and maximum concurrency of the batched jobs that have held deliveries."""
     of_job = DELIVERIES.c.jid == JOBS.c.jid
     held = sa.exists().where(of_job, DELIVERIES.c.state == Delivery.held.value)
     query = sa.select(JOBS.c.jid, JOBS.c.batch).where(JOBS.c.ended.is_(None), JOBS.c.batch > 0)
     return [(row.jid, row.batch) for row in conn.execute(query.where(held))]
 
 
-def touch(conn: sa.Connection, jid: str, minions: Sequence[str], now: float) -> None:
-    """Record that unacknowledged orders go out again, to at most SLICE minions."""
+def mark_resent(conn: sa.Connection, jid: str, minions: Sequence[str], now: float) -> None:
+    """Record that unacknowledged orders are resent, to at most SLICE minions."""
     values = {"b_jid": jid, "b_minions": padded(minions), "b_now": now}
-    conn.execute(_TOUCH, values)
+    conn.execute(_MARK_RESENT, values)
 
 
 def orders(
     conn: sa.Connection, jid: str, minions: Sequence[str], *, stored_as_sent: bool = False
 ) -> list[DeliveryOrder]:
-    """Return what must be handed to *minions* for a job.
+    """Return the orders of a job for *minions*.
 
-    Those whose orders are the same share one spec, which is packed once for all of them.
+    Minions without a payload share one spec, which is packed once for all of them.
     """
     if not minions:
         return []
-    alike = spec_of(job(conn, jid), "", None)
+    shared = spec_of(job(conn, jid), "", None)
     specs: dict[str, JobSpec] = {}
     for some in slices(minions, SLICE):
         for minion, *columns in conn.execute(_PAYLOADS, {"b_jid": jid, "b_minions": padded(some)}):
             own = _payload(*columns)
-            specs[minion] = with_payload(alike, minion, own) if own else alike
+            specs[minion] = with_payload(shared, minion, own) if own else shared
     return [DeliveryOrder(name, specs[name], stored_as_sent) for name in minions if name in specs]
 
 
@@ -406,37 +411,39 @@ def move(
 
     Args:
         conn: the running transaction.
-        row: jid, minion, and the state that the caller saw.
-        cause: what happened.
-        actor: who caused it.
-        detail: kept for people.
+        row: jid, minion, and the state that the caller read.
+        cause: the event.
+        actor: who caused the event.
+        detail: reason or progress, for people.
         now: seconds since the epoch.
 
     Returns:
-        The new state, or None when the table has no such row (a late or repeated message).
+        The new state; None if the state has changed since it was read, or if the life cycle has
+        no such transition, as for a late or repeated message.
 
     Raises:
-        ActorError: the transition is not for *actor*.
+        ActorError: *actor* may not cause the transition.
     """
     jid, minion, seen = row
     source = _STATES[seen]
     if not MACHINE.allows(source, cause):
         return None
-    target = _MOVES.move(conn, ((jid, minion), source, cause, (detail, now)), actor)
+    target = _LIFE_CYCLE.move(conn, ((jid, minion), source, cause, (detail, now)), actor)
     if target is not None and MACHINE.is_final(target):
         _CLOSE.run(conn, [(jid, 1, now)])
     return target
 
 
 def move_many(conn: sa.Connection, moves: Sequence[Move], actor: Actor, now: float) -> bool:
-    """Store decided moves of different deliveries; False when one does not stand where it was.
+    """Store decided moves of different deliveries.
 
-    The caller then undoes all of it.
+    Returns:
+        False if the state of a delivery has changed since it was read; the caller rolls back.
     """
     given = [
         ((jid, minion), seen, event, (detail, now)) for jid, minion, seen, event, detail in moves
     ]
-    targets = _MOVES.move_many(conn, given, actor)
+    targets = _LIFE_CYCLE.move_many(conn, given, actor)
     if targets is None:
         return False
     ended = Counter(
@@ -447,13 +454,13 @@ def move_many(conn: sa.Connection, moves: Sequence[Move], actor: Actor, now: flo
 
 
 def mark_sent(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
-    """Record that a job was handed to the connections of *minions*."""
+    """Record that a job was sent to *minions*."""
     _mark(conn, jid, minions, now, DeliveryEvent.send, Delivery.queued)
 
 
-def mark_kept(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
-    """Record that the connections of *minions* did not take a job that was stored as sent."""
-    _mark(conn, jid, minions, now, DeliveryEvent.keep, Delivery.sent)
+def mark_requeued(conn: sa.Connection, jid: str, minions: Iterable[str], now: float) -> None:
+    """Queue a job again that was stored as sent but could not be sent to *minions*."""
+    _mark(conn, jid, minions, now, DeliveryEvent.requeue, Delivery.sent)
 
 
 def _mark(
@@ -466,11 +473,11 @@ def _mark(
 ) -> None:
     for some in slices(list(minions), SLICE):
         values = {"b_jid": jid, "b_minions": padded(some), "v_changed": now}
-        _MOVES.move_some(conn, _MARK, values, (seen, cause), Actor.system)
+        _LIFE_CYCLE.move_some(conn, _MARK, values, (seen, cause), Actor.system)
 
 
 def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]:
-    """Return jid, minion and state of deliveries that were not handed over by their time."""
+    """Return (jid, minion, state) of at most SLICE deliveries that were not sent in time."""
     waiting = (Delivery.held.value, Delivery.queued.value)
     query = (
         sa.select(DELIVERIES.c.jid, DELIVERIES.c.minion, DELIVERIES.c.state)
@@ -482,7 +489,7 @@ def due_to_expire(conn: sa.Connection, now: float) -> list[tuple[str, str, str]]
 
 
 def prolong(conn: sa.Connection, jid: str, not_after: float) -> None:
-    """Let a job be handed over until *not_after* at least."""
+    """Extend the delivery time of a job to at least *not_after*."""
     rule = (JOBS.c.jid == jid) & (JOBS.c.not_after < not_after)
     conn.execute(sa.update(JOBS).where(rule).values(not_after=not_after))
 
@@ -492,8 +499,9 @@ class NewReturn(NamedTuple):
 
     minion: str
     ret: JobReturn
-    #: The whole of it, packed.
+    #: The whole return as MessagePack.
     packed: Ready
+    #: Whether the delivery had already ended otherwise.
     late: bool
 
 
@@ -505,11 +513,12 @@ def store_returns(
     Args:
         conn: the running transaction.
         news: the returns.
-        seqs: for each of them the event that has its data here; None: its event has its own.
+        seqs: for each return the position of its event, if the event's data is stored only with
+            the return; None: the event's row has its own data.
         now: seconds since the epoch.
 
     Raises:
-        sqlalchemy.exc.IntegrityError: one is there already.
+        sqlalchemy.exc.IntegrityError: one of the returns is stored already.
     """
     rows = [
         (

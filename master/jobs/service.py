@@ -1,4 +1,4 @@
-"""Stores, delivers, cancels and expires jobs."""
+"""The job service: stores, sends, pauses, cancels and expires jobs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from catena.master.executions.engine import JobObserver
 from catena.master.jobs import batch, own_job_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import UNDER_WAY, Delivery, DeliveryEvent
-from catena.master.jobs.handover import Cancellation, Handover, Messages, Moves
 from catena.master.jobs.model import DeliveryOrder, JobRequest, Submitted, Within
-from catena.master.jobs.order_clock import SteadyTime
+from catena.master.jobs.sender import Cancellation, DeliveryLedger, JobSender, Messages
+from catena.master.jobs.steady_clock import SteadyClock
 from catena.master.requests import once
 from catena.master.store import restored
 from catena.master.store.database import Store, after_commit
@@ -38,7 +38,7 @@ class NoMatchError(UsageError):
 
 
 class TargetResolver(Protocol):
-    """Turns a target into minion ids."""
+    """Resolves target expressions."""
 
     async def resolve(self, tgt: str, tgt_type: str) -> tuple[str, ...]:
         """Return the accepted minions that match, sorted.
@@ -46,7 +46,7 @@ class TargetResolver(Protocol):
         Raises:
             UsageError: the expression is malformed.
             NotFoundError: a named minion is unknown.
-            StoreCorruptError: the database was found damaged; nothing new is begun.
+            StoreCorruptError: the database was found damaged, so new jobs are refused.
         """
 
     def check(self, minions: Collection[str]) -> None:
@@ -55,33 +55,37 @@ class TargetResolver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobParts:
-    """What the job service works with."""
+    """The dependencies of the job service."""
 
     store: Store
     bus: EventBus
-    moves: Moves
-    handover: Handover
+    deliveries: DeliveryLedger
+    job_sender: JobSender
     targets: TargetResolver
     clock: Clock
-    steady: SteadyTime
+    steady: SteadyClock
+    #: Default time for which a job may be delivered.
     expiry_seconds: float
 
 
 class Jobs:
-    """The job service: a job exists in the store before any minion hears of it."""
+    """The job service. A job is durable before its order is sent to any minion."""
 
     def __init__(self, parts: JobParts) -> None:
         self._parts = parts
         self._store = parts.store
-        self._moves = parts.moves
+        self._deliveries = parts.deliveries
         self._jids = JidFactory(parts.clock.now)
-        # Returns of jobs that minions began are numbered in the writer's thread.
-        self._numbering = threading.Lock()
+        # The writer's thread assigns new jids to jobs that minions began themselves.
+        self._jid_lock = threading.Lock()
 
     async def open(self) -> None:
-        """Continue above the highest jid of the store, so that a clock set back repeats none."""
+        """Start the jids above the highest one in the store.
+
+        A clock that was set back therefore repeats no jid.
+        """
         await self._parts.steady.open()
-        # A jid of the far future (a clock that was wrong for a while) is not counted from.
+        # Ignore jids of the far future, which a wrong clock has made.
         horizon = jid_at(self._parts.clock.now() + timedelta(days=1))
         last = await self._store.read(lambda conn: own_job_rows.last_jid(conn, horizon))
         # A restored database may lack the newest jids of the lost one.
@@ -91,12 +95,12 @@ class Jobs:
         self._jids = JidFactory(self._parts.clock.now, last)
 
     def observe(self, observer: JobObserver) -> None:
-        """Notify *observer* of every delivery from now on, inside the storing transaction."""
-        self._moves.observers.append(observer)
+        """Notify *observer* of every change of a delivery, inside the storing transaction."""
+        self._deliveries.observers.append(observer)
 
     def new_jid(self) -> Jid:
         """Return a job id that was never used. Any thread may call it."""
-        with self._numbering:
+        with self._jid_lock:
             return self._jids()
 
     async def submit(
@@ -119,25 +123,27 @@ class Jobs:
             NotFoundError: a named minion is unknown.
             NotPackableError, MessageTooLargeError: the arguments cannot be sent.
             StoreUnavailableError: nothing was stored or sent.
-            StoreCorruptError: the database was found damaged; nothing new is begun.
+            StoreCorruptError: the database was found damaged, so new jobs are refused.
         """
         self._store.refuse_when_damaged()
         try:
             minions = await self._minions(request)
         except UsageError:
-            # The minions of the first request may no longer exist when it is repeated.
+            # The minions of a repeated request may no longer exist.
             known = await self._store.read(lambda conn: _known(conn, request))
             if known is None:
                 raise
             return known
         spec = self._spec(request, Jid(jid or self.new_jid()))
         limit = batch.size(request.batch, len(minions))
-        states = batch.first_states(minions, limit, self._moves, self._moves.linked(minions))
+        states = batch.first_states(
+            minions, limit, self._deliveries, self._deliveries.connected(minions)
+        )
         new = job_rows.NewJob(spec, request, states, limit)
         orders = self._orders(new)
-        messages = self._parts.handover.messages()
+        messages = self._parts.job_sender.messages()
         # Check before storing: an order that cannot be sent would block the queue of its minion
-        # for ever. In a batch perhaps no minion begins now, so check the job itself.
+        # for ever. A batch may have no order yet, so check the job's spec instead.
         for one in [order.spec for order in orders] if request.payloads else [spec]:
             messages.check(one)
         send = partial(self._send, orders, messages)
@@ -148,15 +154,16 @@ class Jobs:
     ) -> None:
         """Send the orders of a new job, except to minions on which its work is paused."""
         some = [order for order in orders if order.minion not in paused] if paused else orders
-        self._parts.handover.send(some, messages)
+        self._parts.job_sender.send(some, messages)
 
     async def cancel(
         self, jid: str, minions: Collection[str] = (), user: str = "", reason: str = ""
     ) -> dict[str, str]:
         """Cancel a job on all its minions, or on *minions*; return minion -> result.
 
-        "cancelled": it was never sent. "stopping": the minion is notified, and its answer ends the
-        delivery. Otherwise the delivery's final state.
+        Returns:
+            For each minion "cancelled" if the job was never sent to it, "stopping" if the minion
+            is notified and its answer will end the delivery, else the final state of the delivery.
 
         Raises:
             NotFoundError: there is no such job.
@@ -166,7 +173,7 @@ class Jobs:
         outcome = await self._store.write(lambda conn: self._cancel(conn, key, minions, text))
         for minion, what in outcome.items():
             if what == "stopping":
-                self._parts.handover.cancel(Cancellation(minion, jid, text))
+                self._parts.job_sender.cancel(Cancellation(minion, jid, text))
         return outcome
 
     async def abandon(self, minion: str, reason: str) -> None:
@@ -174,18 +181,21 @@ class Jobs:
         await self._store.write(lambda conn: self.abandon_in(conn, minion, reason))
 
     def abandon_in(self, conn: sa.Connection, minion: str, reason: str) -> None:
-        """Do the same as `abandon` in the running transaction."""
+        """Cancel every open job of *minion*, as `abandon`, in the running transaction."""
         for jid in job_rows.open_jids(conn, minion):
             if self._cancel(conn, jid, (minion,), reason)[minion] == "stopping":
                 order = Cancellation(minion, jid, reason)
-                after_commit(conn, partial(self._parts.handover.cancel, order))
+                after_commit(conn, partial(self._parts.job_sender.cancel, order))
 
     def order_time(self) -> float:
-        """Return the time by which orders grow old, seconds since the epoch."""
+        """Return the time that limits the delivery of orders (`steady_clock`).
+
+        It is in seconds since the epoch.
+        """
         return self._parts.steady.now()
 
     def by_wall_clock(self, at: float) -> float:
-        """Return a moment of `order_time` by the wall clock, for people."""
+        """Return the wall clock time of an `order_time`, for people."""
         return self._parts.steady.by_wall_clock(at)
 
     def pause_in(self, conn: sa.Connection, jid: str, minion: str, reason: str) -> None:
@@ -194,9 +204,9 @@ class Jobs:
         A delivery that is already paused gets the new reason.
         """
         row = job_rows.delivery(conn, jid, minion)
-        # A sent order may have reached its minion; the minion's Hello or confirmation will tell.
+        # A sent order may have reached its minion; a Hello or a confirmation shows whether it did.
         if row is not None and row.state in (Delivery.queued.value, Delivery.paused.value):
-            self._moves.pause(conn, jid, minion, reason)
+            self._deliveries.pause(conn, jid, minion, reason)
 
     def continue_in(
         self, conn: sa.Connection, jid: str, minion: str, *, prolong: bool = True
@@ -206,38 +216,40 @@ class Jobs:
         Args:
             conn: the running transaction.
             jid: the job.
-            minion: that is to get it.
-            prolong: let it be delivered for at least `expiry_seconds` from now on.
+            minion: the minion.
+            prolong: extend the delivery time to at least `expiry_seconds` from now.
         """
         at = (jid, minion, Delivery.paused.value)
-        if self._moves.move(conn, at, DeliveryEvent.continue_, Actor.system) is None:
+        if self._deliveries.move(conn, at, DeliveryEvent.continue_, Actor.system) is None:
             return
         if prolong:
             job_rows.prolong(conn, jid, self._parts.steady.now() + self._parts.expiry_seconds)
         orders = job_rows.orders(conn, jid, [minion])
-        after_commit(conn, partial(self._parts.handover.send, orders))
+        after_commit(conn, partial(self._parts.job_sender.send, orders))
 
     async def expire(self) -> int:
-        """End undelivered deliveries whose time is over; return their number."""
-        await self._parts.steady.keep()
+        """End deliveries that were not sent before they expired; return their number."""
+        await self._parts.steady.save_if_due()
         now = self._parts.steady.now()
         return await self._store.post(lambda conn: self._expire(conn, now), lazy=True)
 
     async def resend(self) -> None:
-        """Resend what connected minions did not accept or have not acknowledged.
+        """Resend orders that a full send queue refused or that a minion has not acknowledged.
 
         Raises:
             StoreUnavailableError: nothing was sent; the next call retries.
         """
-        handover = self._parts.handover
-        full = handover.refused()
+        sender = self._parts.job_sender
+        retries = sender.take_retries()
         try:
-            missed = await self._store.post(lambda conn: handover.retry(conn, full), lazy=True)
+            backlog = await self._store.post(
+                lambda conn: sender.find_resends(conn, retries), lazy=True
+            )
         except CatenaError:
-            # No other event reports that these minions are connected and have waiting orders.
-            handover.again(full)
+            # No other event reports that these minions are connected and have queued orders.
+            sender.retry_soon(retries)
             raise
-        handover.deliver(missed)
+        sender.deliver(backlog)
 
     async def _minions(self, request: JobRequest) -> tuple[str, ...]:
         if request.minions is None:
@@ -247,11 +259,11 @@ class Jobs:
             self._parts.targets.check(found)
         if not found:
             raise NoMatchError
-        return batch.subset(found, request.subset, self._moves)
+        return batch.subset(found, request.subset, self._deliveries)
 
     def _spec(self, request: JobRequest, jid: Jid) -> JobSpec:
         now = self._parts.clock.now().timestamp()
-        waits = request.expiry_seconds or self._parts.expiry_seconds
+        expiry = request.expiry_seconds or self._parts.expiry_seconds
         call = request.call
         if not call.tgt:
             call = replace(call, tgt=",".join(request.minions or ()), tgt_type="list")
@@ -259,7 +271,7 @@ class Jobs:
             jid=jid,
             user=request.user,
             issued=now,
-            not_after=self._parts.steady.now() + waits,
+            not_after=self._parts.steady.now() + expiry,
             deadline_seconds=request.deadline_seconds,
             **call.fields(),
         )
@@ -274,24 +286,24 @@ class Jobs:
         known = _known(conn, new.request)
         if known is not None:
             return known
-        paused = self._moves.paused(conn, new.spec, tuple(new.deliveries))
+        paused = self._deliveries.paused(conn, new.spec, tuple(new.deliveries))
         job_rows.insert(conn, new)
-        # Send at the commit, even if the caller no longer waits.
+        # Send after the commit, even if the caller was cancelled.
         after_commit(conn, partial(send, paused))
-        missing = tuple(name for name in new.deliveries if name not in self._moves)
+        missing = tuple(name for name in new.deliveries if name not in self._deliveries)
         submitted = Submitted(new.spec.jid, tuple(new.deliveries), missing)
         self._parts.bus.record(conn, events.job_new(new.spec.jid), _new_event(submitted, new.spec))
         if within is not None:
             within(conn, submitted)
-        # After the rows of the run that the job starts, which observers of the pause read.
+        # Last, because observers of a pause read the rows that *within* stores.
         for minion, why in paused.items():
-            self._moves.pause(conn, new.spec.jid, minion, why)
+            self._deliveries.pause(conn, new.spec.jid, minion, why)
         if new.request.idempotency_key:
             once.kept()
         return submitted
 
     def _orders(self, new: job_rows.NewJob) -> list[DeliveryOrder]:
-        # Made from memory, to avoid reading what was just committed.
+        # Build them from memory, to avoid reading the rows that were just committed.
         payloads = new.request.payloads
         orders = []
         for minion, state in new.deliveries.items():
@@ -315,15 +327,15 @@ class Jobs:
                 outcome[row.minion] = "stopping"
                 continue
             at = (jid, row.minion, row.state)
-            moved = self._moves.move(conn, at, DeliveryEvent.cancel, Actor.api, reason)
+            moved = self._deliveries.move(conn, at, DeliveryEvent.cancel, Actor.api, reason)
             outcome[row.minion] = moved.value if moved else row.state
         return outcome
 
     def _expire(self, conn: sa.Connection, now: float) -> int:
         rows = job_rows.due_to_expire(conn, now)
         for row in rows:
-            detail = "not handed over by its time; the minion was not connected"
-            self._moves.move(conn, row, DeliveryEvent.expire, Actor.system, detail)
+            detail = "not delivered in time; the minion was not connected"
+            self._deliveries.move(conn, row, DeliveryEvent.expire, Actor.system, detail)
         return len(rows)
 
 
@@ -331,7 +343,7 @@ def _known(conn: sa.Connection, request: JobRequest) -> Submitted | None:
     """Return the job of an earlier request with this key, or None."""
     if not request.idempotency_key:
         return None
-    jid = job_rows.with_idempotency(conn, request)
+    jid = job_rows.repeated_jid(conn, request)
     if jid is None:
         return None
     found = tuple(row.minion for row in job_rows.deliveries(conn, jid))

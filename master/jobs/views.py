@@ -1,4 +1,4 @@
-"""Jobs as people see them: lists, one job, and a running one from its start."""
+"""Views of jobs: lists, details of one job, and the stream of its items."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ from catena.master.jobs.service import Jobs
 from catena.master.jobs.view_rows import StoredReturn
 from catena.master.store.database import Store
 
-#: How often a follower is told whether the minions that it waits for are connected, seconds.
+#: Interval in seconds at which a follower learns which awaited minions are connected.
 PRESENCE_SECONDS = 1.0
+#: Maximum number of jobs in a list.
 LIST_LIMIT = 10_000
 #: Types of items that are numbered per minion.
 _NUMBERED = (JobProgressItem, JobOutputItem)
+#: States of deliveries that have ended.
 FINAL = frozenset(state.value for state in Delivery if MACHINE.is_final(state))
 
 
 class _Head(TypedDict):
-    """The fields of `JobHead`, with the time by which orders grow old."""
+    """The fields of `JobHead`, but `not_after` is by the clock of `steady_clock`."""
 
     jid: str
     fun: str
@@ -63,14 +65,14 @@ class _Head(TypedDict):
 
 
 class JobViews:
-    """Reads of jobs; they never wait for the writer.
+    """Reads and follows jobs; reads never wait for the writer.
 
     Args:
-        store: where jobs are.
-        feed: live items.
-        jobs: submits them.
-        connected: the minions that are connected now.
-        by_wall_clock: when a time by which orders grow old is, for people.
+        store: of the master.
+        feed: live items of jobs.
+        jobs: the job service, which submits new jobs.
+        connected: ids of the minions that can get jobs now.
+        by_wall_clock: converts a time of `steady_clock` to the wall clock.
     """
 
     def __init__(
@@ -139,30 +141,37 @@ async def _live(
     connected: Container[str],
     past: Sequence[JobItem] = (),
 ) -> AsyncIterator[JobItem | JobEnd]:
-    """Yield new items, and between them which of the open minions come and go.
+    """Yield live items, and changes of the presence of minions whose delivery is open.
 
-    What the snapshot had already is left out. Minions are looked over once in a while, not with
-    every item: a thousand that answer at once must not cost a thousand looks at each.
+    Presence is checked periodically and not with each item. Otherwise a thousand minions that
+    answer at once would cost a million checks.
+
+    Args:
+        watch: live items of the job.
+        jid: the job.
+        states: minion -> state of its delivery; kept up to date.
+        connected: ids of the minions that can get jobs now.
+        past: items of the snapshot, which are not repeated.
     """
-    seen = _Seen(states, past)
+    seen = _SeenItems(states, past)
     up = dict.fromkeys(seen.open, True)
     loop = asyncio.get_running_loop()
-    looked = -PRESENCE_SECONDS
+    checked = -PRESENCE_SECONDS
     while seen.open:
-        if loop.time() - looked >= PRESENCE_SECONDS:
-            looked = loop.time()
+        if loop.time() - checked >= PRESENCE_SECONDS:
+            checked = loop.time()
             for minion in sorted(seen.open):
                 if (minion in connected) is not up[minion]:
                     up[minion] = not up[minion]
                     yield JobPresenceItem(minion, up[minion])
-        for item in await watch.some(looked + PRESENCE_SECONDS - loop.time()):
+        for item in await watch.some(checked + PRESENCE_SECONDS - loop.time()):
             if seen.is_new(item):
                 yield item
     yield JobEnd(jid, states)
 
 
-class _Seen:
-    """What a follower knows already, so that nothing is told twice.
+class _SeenItems:
+    """The items that a follower has received, so that none is sent twice.
 
     Args:
         states: minion -> state; kept up to date.
@@ -173,7 +182,7 @@ class _Seen:
         self._states = states
         #: Minions whose delivery has not ended.
         self.open = {minion for minion, state in states.items() if state not in FINAL}
-        #: The last step and the last part of output, by minion.
+        #: Type of item and minion -> number of the last step or output chunk.
         self._last: dict[tuple[type[JobItem], str], int] = {}
         self._returned = {item.minion for item in past if isinstance(item, JobReturnItem)}
         for item in past:
@@ -182,7 +191,7 @@ class _Seen:
                 self._last[key] = max(item.seq, self._last.get(key, 0))
 
     def is_new(self, item: JobItem) -> bool:
-        """Return whether *item* says something new, and remember it."""
+        """Return whether *item* is new to the follower, and remember it."""
         if isinstance(item, JobDeliveryItem):
             if self._states.get(item.minion) in FINAL:
                 return False
@@ -250,7 +259,7 @@ def _past(conn: sa.Connection, jid: str) -> list[JobItem]:
         JobProgressItem(row.minion, row.seq, row.kind, row.data)
         for row in progress_rows.steps(conn, jid)
     ]
-    items += [part.item(minion) for minion, part in output_rows.parts(conn, jid)]
+    items += [chunk.item(minion) for minion, chunk in output_rows.chunks(conn, jid)]
     items += [JobReturnItem(row.minion, _return(row)) for row in view_rows.returns(conn, jid)]
     items += [JobDeliveryItem(row.minion, row.state, row.detail) for row in rows]
     return items

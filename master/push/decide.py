@@ -39,7 +39,7 @@ class OpenJob:
     cancel: str = ""
     #: Whether the job starts a chain that has to wait for another open chain on the host.
     behind: bool = False
-    #: Latest start time, by the clock of orders (`jobs.order_clock`); 0: none.
+    #: Latest start time, by the clock of orders (`jobs.steady_clock`); 0: none.
     not_after: float = 0.0
 
     @property
@@ -119,7 +119,7 @@ def too_late(facts: HostFacts, now: float) -> list[OpenJob]:
 
     Args:
         facts: of the host.
-        now: reading of the clock of orders (`jobs.order_clock`).
+        now: reading of the clock of orders (`jobs.steady_clock`).
     """
     if facts.state is HostState.visited:
         return []

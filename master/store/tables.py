@@ -85,7 +85,7 @@ JOBS = sa.Table(
     sa.Column("tgt_type", sa.String(32), nullable=False),
     sa.Column("metadata", MessagePackType, nullable=False),
     sa.Column("issued", sa.Double, nullable=False),
-    #: Latest delivery by catena.master.jobs.order_clock, which ignores steps of the clock.
+    #: Latest delivery by catena.master.jobs.steady_clock, which ignores steps of the clock.
     sa.Column("not_after", sa.Double, nullable=False),
     sa.Column("deadline_seconds", sa.Integer, nullable=False),
     #: Maximum number of concurrent deliveries; 0: unlimited.

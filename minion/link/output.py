@@ -15,7 +15,7 @@ from catena.transport.messages import JobOutput, OutputStored, Welcome
 #: Maximum bytes of this minion's output that the master has not stored.
 WAITING_BYTES = 256 * 1024
 #: Overhead of a chunk in bytes, counted in addition to its text.
-_PART_COST = 128
+_CHUNK_COST = 128
 #: Seconds until a full link is tried again.
 _FULL_SECONDS = 0.1
 
@@ -38,7 +38,7 @@ class OutputSender:
         self._send = send
         self._parts: Deque[_Part] = deque()
         self._waiting = 0
-        #: Number of accepted bytes of each open job, with `_PART_COST` for each chunk.
+        #: Number of accepted bytes of each open job, with `_CHUNK_COST` for each chunk.
         self._taken: Counter[str] = Counter()
         #: Accepted bytes per second, and below per job; None: there was no master yet.
         self._rate: Optional[int] = None
@@ -68,11 +68,11 @@ class OutputSender:
         """Accept a chunk from a job; drop it if it exceeds a limit."""
         if self._rate == 0:
             return
-        cost = len(message.text) + _PART_COST
+        cost = len(message.text) + _CHUNK_COST
         exceeds = self._rate is not None and self._taken[message.jid] >= self._limit
         if exceeds or self._waiting + cost > WAITING_BYTES:
             return
-        self._taken[message.jid] += message.size + _PART_COST
+        self._taken[message.jid] += message.size + _CHUNK_COST
         self._waiting += cost
         self._parts.append(_Part(message, cost))
         if self._connected and self._due is None:

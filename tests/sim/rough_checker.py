@@ -33,7 +33,7 @@ _JOB, _DELIVERY = tables.JOBS.name, tables.DELIVERIES.name
 _CLEAN, _RESUME = "mgractionchains.clean", "mgractionchains.resume"
 _STATE = re.compile(r"^mgr_actionchain_(\d+)_action_(\d+)_chunk_\d+:$", re.MULTILINE)
 _NOTHING_WAITS = "no chain waits on this minion"
-_EXPIRED = "not handed over by its time"
+_EXPIRED = "not delivered in time"
 #: Why an action ends in a restored store.
 _FORGOTTEN = re.compile(
     f"No job return event was received|is not on the file server|is not there for|{_NOTHING_WAITS}"

@@ -102,25 +102,25 @@ def takes_torn_records(stack: ExitStack, made: World | None) -> None:
 
 def stores_twice(stack: ExitStack, made: World) -> None:
     """A part of output that is sent again is stored again."""
-    real = output.next_part
+    real = output.next_chunk
 
-    def next_part(end: OutputEnd, message: Any, limit: int) -> Any:
+    def next_chunk(end: OutputEnd, message: Any, limit: int) -> Any:
         known = (message.attempt, message.at + message.size) <= (end.attempt, end.upto)
         end = end._replace(attempt=message.attempt, upto=message.at) if known else end
         return real(end, message, limit)
 
-    stack.enter_context(mock.patch.object(output, "next_part", next_part))
+    stack.enter_context(mock.patch.object(output, "next_chunk", next_chunk))
 
 
 def hides_gaps(stack: ExitStack, made: World) -> None:
     """Nobody learns how much of the output is missing."""
-    real = output.next_part
+    real = output.next_chunk
 
-    def next_part(*given: Any) -> Any:
+    def next_chunk(*given: Any) -> Any:
         part = real(*given)
         return part and part._replace(missed=0)
 
-    stack.enter_context(mock.patch.object(output, "next_part", next_part))
+    stack.enter_context(mock.patch.object(output, "next_chunk", next_chunk))
 
 
 #: What is broken -> a world that shows it.

@@ -105,13 +105,13 @@ def counts_foreign_uptime(stack: ExitStack, made: World | None) -> None:
 
 def lets_jids_be_taken(stack: ExitStack, made: World | None) -> None:
     """A return is refused whose jid another minion took first."""
-    real: Any = own_job_rows.holder
+    real: Any = own_job_rows.origin
 
-    def holder(conn: Any, jid: str) -> Any:
+    def origin(conn: Any, jid: str) -> Any:
         found = real(conn, jid)
-        return own_job_rows.Holder.master if found is own_job_rows.Holder.minion else found
+        return own_job_rows.JidOrigin.master if found is own_job_rows.JidOrigin.minion else found
 
-    stack.enter_context(mock.patch.object(own_job_rows, "holder", holder))
+    stack.enter_context(mock.patch.object(own_job_rows, "origin", origin))
 
 
 def confirms_what_has_ended(stack: ExitStack, made: World | None) -> None:

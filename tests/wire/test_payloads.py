@@ -12,7 +12,7 @@ from catena.core.errors import RecordError
 from catena.core.frozen import replace
 from catena.core.job import ActionKind, ChainManifest, JobSpec, Payload
 from catena.core.payloads import OlderAgentError, chain_of, of_chain
-from catena.master.jobs.handover import Messages
+from catena.master.jobs.sender import Messages
 from catena.minion.jobs.folder import unpacked_order
 from catena.minion.jobs.store import JobStore
 from catena.transport import wire

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from catena.client.replies.jobs import JobEnd, JobOutputItem, JobReturnItem
 from catena.master.jobs import output_rows
-from catena.master.jobs.output_rows import PART_COST, OutputEnd
+from catena.master.jobs.output_rows import CHUNK_COST, OutputEnd
 from catena.transport.messages import Failure, JobOutput, OutputStored, Welcome
 from catena.transport.messages.session import JOB_OUTPUT
 from tests.integration.master.bench import a_master
@@ -88,9 +88,9 @@ async def test_number_of_stored_parts_is_bounded_however_small_they_are() -> Non
         await minion.receive(done.jid)
         for at in range(50):
             await minion.say(output(done.jid, at, "", size=1))
-        stored = await bench.store.read(lambda conn: output_rows.parts(conn, done.jid))
-        # Eight parts of 128 bytes each, and the mark at the limit.
-        assert [part.stream for _, part in stored] == ["stdout"] * 8 + [""]
+        stored = await bench.store.read(lambda conn: output_rows.chunks(conn, done.jid))
+        # Eight chunks that count 128 each, and the mark at the limit.
+        assert [chunk.stream for _, chunk in stored] == ["stdout"] * 8 + [""]
 
 
 async def test_end_of_the_output_is_found_again_by_the_next_master() -> None:
@@ -105,7 +105,7 @@ async def test_end_of_the_output_is_found_again_by_the_next_master() -> None:
             stale = known._replace(seq=7, kept=1)
             return [known, output_rows.end(conn, done.jid, "m1", stale)]
 
-        first = OutputEnd(1, 0, 600, 600 + PART_COST)
+        first = OutputEnd(1, 0, 600, 600 + CHUNK_COST)
         assert await bench.store.read(ends) == [first, first]
 
 
@@ -115,5 +115,5 @@ async def test_output_with_nul_characters_is_stored() -> None:
         done = await bench.submit("m1", fun="cmd.run")
         await minion.receive(done.jid)
         await minion.say(output(done.jid, 0, "a\0b"))
-        ((_, part),) = await bench.store.read(lambda conn: output_rows.parts(conn, done.jid))
-        assert part.text == "a\ufffdb"
+        ((_, chunk),) = await bench.store.read(lambda conn: output_rows.chunks(conn, done.jid))
+        assert chunk.text == "a\ufffdb"

@@ -78,7 +78,7 @@ async def test_return_of_a_minion_with_a_fast_clock_is_stored_under_a_jid_of_the
         ret = shown.minions["web1"].ret
         assert ret is not None and (ret.value, ret.jid) == ("mine", job.jid)
         assert (await master.submit()).jid.startswith("202603011200000000")
-    assert f"{jid} began on the minion" in caplog.text
+    assert f"job {jid}, which the minion began itself" in caplog.text
 
 
 async def test_return_is_stored_when_another_minion_used_its_jid_first() -> None:
@@ -104,7 +104,7 @@ async def test_store_opens_when_it_contains_a_jid_that_is_not_a_time(poison: str
         first = await master.submit()
         # As an older version adopted it.
         own = own_job_rows.OwnJob("web1", a_return(poison))
-        await master.store.write(lambda conn: own_job_rows.adopt(conn, own, poison, 0.0))
+        await master.store.write(lambda conn: own_job_rows.insert(conn, own, poison, 0.0))
         await master.jobs.open()
         second = await master.submit()
         assert first.jid < second.jid < "20260301120001"

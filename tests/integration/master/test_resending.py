@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from catena.master.jobs import handover, rows
+from catena.master.jobs import rows, sender
 from catena.transport import wire
 from catena.transport.messages import JobCancel
 from tests.integration.master.bench import Bench, a_master
 
-LATE = handover.RESEND_SECONDS + 1
+LATE = sender.RESEND_SECONDS + 1
 
 
 @contextmanager
@@ -71,7 +71,7 @@ async def test_order_is_encoded_once_for_all_minions_it_is_resent_to(
         await master.submit()
         master.hand.advance(LATE)
         with monkeypatch.context() as patch:
-            patch.setattr(handover, "packed", pack)
+            patch.setattr(sender, "packed", pack)
             await master.jobs.resend()
         assert packed == ["JobOrder"]
 

@@ -99,7 +99,7 @@ async def test_output_of_a_running_job_is_stored_once_and_shown_live(
         host.ends.set()
         await master.until(lambda: not master.ssh.visiting())
         assert (await master.states(done.jid))["web1"] == "done"
-        kept = await master.store.read(lambda conn: output_rows.parts(conn, done.jid))
+        kept = await master.store.read(lambda conn: output_rows.chunks(conn, done.jid))
         assert [part.text for _, part in kept] == ["one\n", "two\n"]
 
 

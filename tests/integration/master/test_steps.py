@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from catena.client.replies.jobs import JobProgressItem
-from catena.master.jobs import progress_rows, step_room
+from catena.master.jobs import progress_rows, step_store
 from tests.integration.master.bench import a_master
 
 
 async def test_steps_beyond_their_limit_are_shown_live_and_not_stored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(step_room, "STEPS_BYTES", 5000)
+    monkeypatch.setattr(step_store, "STEPS_BYTES", 5000)
     async with a_master() as bench:
         (minion,) = await bench.connect("m1")
         done = await bench.submit("m1", fun="state.apply")

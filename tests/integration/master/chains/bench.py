@@ -22,9 +22,9 @@ from catena.master.chains.rendering import ChunkRenderer
 from catena.master.events.bus import EventBus
 from catena.master.events.feed import JobFeed
 from catena.master.executions.starts import AgentStarts
-from catena.master.jobs.handover import Handover, Moves
-from catena.master.jobs.order_clock import SteadyTime
+from catena.master.jobs.sender import DeliveryLedger, JobSender
 from catena.master.jobs.service import JobParts, Jobs
+from catena.master.jobs.steady_clock import SteadyClock
 from catena.master.minions.sessions import Sessions
 from catena.master.process.clocks import HostClocks
 from catena.master.requests.blobs import Blobs
@@ -81,13 +81,20 @@ class Bench:
         self.chains = self._chains()
 
     def _jobs(self) -> Jobs:
-        moves = self.moves = Moves(self.bus, JobFeed(), Sessions(), self.clock)
-        steady = SteadyTime(self.store, HostClocks(self.clock, self.host_boot, self.host_id).read)
-        self.handover = Handover(self.store, NoLink(), moves, steady)
+        deliveries = self.deliveries = DeliveryLedger(self.bus, JobFeed(), Sessions(), self.clock)
+        steady = SteadyClock(self.store, HostClocks(self.clock, self.host_boot, self.host_id).read)
+        self.job_sender = JobSender(self.store, NoLink(), deliveries, steady)
         targets = AllMinions(self.minions)
         return Jobs(
             JobParts(
-                self.store, self.bus, moves, self.handover, targets, self.clock, steady, 24 * HOUR
+                self.store,
+                self.bus,
+                deliveries,
+                self.job_sender,
+                targets,
+                self.clock,
+                steady,
+                24 * HOUR,
             )
         )
 
@@ -105,7 +112,7 @@ class Bench:
         )
         chains = Chains(self.parts)
         self.jobs.observe(chains.results)
-        self.moves.holds = chains
+        self.deliveries.holds = chains
         self.agent_starts = AgentStarts(self.store, self.bus, [chains])
         return chains
 
@@ -116,7 +123,7 @@ class Bench:
         await self.jobs.open()
         self.chains = self._chains()
         await self.chains.open()
-        await self.handover.open()
+        await self.job_sender.open()
 
     async def move_to_host(self, number: int, *, uptime: float, ahead: float = 0.0) -> None:
         """Start the master on another host, which has its own boot, uptime and wall clock."""
@@ -226,7 +233,9 @@ class Bench:
     async def says_hello(self, *open_jobs: str, minion: str = "") -> list[str]:
         """Settle what a Hello says; return the jids that the minion is sent."""
         name = minion or self.minions[0]
-        found = await self.store.write(lambda conn: self.handover.pending(conn, name, open_jobs))
+        found = await self.store.write(
+            lambda conn: self.job_sender.reconcile(conn, name, open_jobs)
+        )
         return [str(order.spec.jid) for order in found.orders]
 
     async def starts(self, boot_id: str, minion: str = "") -> None:

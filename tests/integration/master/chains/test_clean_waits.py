@@ -132,7 +132,7 @@ async def test_refusal_stays_known_when_a_later_clean_is_not_answered(bench: Ben
     await set_delivery_state(bench, jid, Delivery.expired)
     await bench.store.write(
         lambda conn: bench.chains.results.on_delivery(
-            conn, "web1", jid, Delivery.expired, "not handed over"
+            conn, "web1", jid, Delivery.expired, "not delivered in time"
         )
     )
     await bench.begin("second", CMD)

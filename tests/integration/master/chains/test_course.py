@@ -431,7 +431,7 @@ async def test_expired_job_fails_its_chain(bench: Bench) -> None:
     assert await bench.jobs.expire() == 1
     view = await bench.show("patch")
     assert view["state"] == "failed"
-    assert "not handed over" in view["minions"][0]["actions"][0]["comment"]
+    assert "not delivered in time" in view["minions"][0]["actions"][0]["comment"]
 
 
 async def test_run_without_further_reports_is_lost_with_a_reason(bench: Bench) -> None:

@@ -413,6 +413,6 @@ async def test_only_unconfirmed_deliveries_can_pause(bench: Bench) -> None:
 
     def move(conn: sa.Connection) -> Delivery | None:
         at = (jid, "web1", Delivery.received.value)
-        return bench.moves.move(conn, at, DeliveryEvent.pause, Actor.system)
+        return bench.deliveries.move(conn, at, DeliveryEvent.pause, Actor.system)
 
     assert await bench.store.write(move) is None

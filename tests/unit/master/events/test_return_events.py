@@ -1,4 +1,4 @@
-"""A return is stored once; its event is told from it, and goes on to be told when it is gone."""
+"""Events of returns: their data is stored once, and outlives the return."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from catena.master.events.return_events import EVENT_VALUE_LIMIT
 from catena.master.jobs import retention as job_retention
 from catena.master.jobs import rows
 from catena.master.jobs.delivery import Delivery
-from catena.master.jobs.handover import Moves
 from catena.master.jobs.model import JobRequest
 from catena.master.jobs.returns import ReturnParts, Returns
+from catena.master.jobs.sender import DeliveryLedger
 from catena.master.minions.sessions import Sessions
 from catena.master.process import retention
 from catena.master.store.database import Store
@@ -55,7 +55,7 @@ def url(folder: Path) -> str:
 
 @contextmanager
 def migrating(folder: Path) -> Iterator[tuple[sa.Connection, Config]]:
-    """A store that Alembic works on."""
+    """Open a store for Alembic; yield its connection and configuration."""
     config = Config()
     config.set_main_option("script_location", "catena.master.store:migrations")
     config.set_main_option("path_separator", "os")
@@ -77,7 +77,7 @@ async def opened(folder: Path) -> AsyncIterator[Store]:
 
 
 async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
-    """Store a job and what minions return of it; return the bus that told of it."""
+    """Store a job and its returns; return the bus with their events."""
     clock = SystemClock()
     bus = EventBus(store, clock)
     await bus.open()
@@ -88,9 +88,9 @@ async def returned(store: Store, returns: dict[str, JobReturn]) -> EventBus:
     await store.write(lambda conn: rows.insert(conn, new))
     feed = JobFeed()
     nobody: Any = SimpleNamespace(send=lambda *_: True)
-    moves = Moves(bus, feed, Sessions(), clock)
+    deliveries = DeliveryLedger(bus, feed, Sessions(), clock)
     service = Returns(
-        ReturnParts(store, bus, feed, moves, nobody, nobody, clock, JidFactory(clock.now))
+        ReturnParts(store, bus, feed, deliveries, nobody, nobody, clock, JidFactory(clock.now))
     )
     envelope = Envelope(b"i" * 16, b"", None)
     waiting = [
@@ -107,13 +107,13 @@ async def stored_events(bus: EventBus) -> Sequence[Event]:
 
 
 async def read_again(store: Store) -> Sequence[Event]:
-    later = EventBus(store, SystemClock())  # as after a restart: nothing in memory
+    later = EventBus(store, SystemClock())  # As after a restart, without events in memory.
     await later.open()
     return await stored_events(later)
 
 
 async def age(store: Store, **hours: float) -> None:
-    """Drop what is older than so many hours, as of an hour and a second from now."""
+    """Prune by the retention settings *hours*, with a clock an hour and a second ahead."""
     settings = replace(MasterSettings(), **cast("Any", hours))
     now = SystemClock().now().timestamp() + HOUR + 1
     await retention.prune(store, retentions(), retention.limits(retentions(), settings, now))
@@ -160,7 +160,7 @@ async def test_event_that_outlives_its_job_keeps_its_data(
 async def test_events_go_with_their_returns_but_not_before_every_consumer_has_seen_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So few at a time that one job takes several transactions.
+    # Delete the returns of one job in several transactions.
     monkeypatch.setattr(job_retention, "RETURNS_BATCH", 2)
 
     async with opened(tmp_path) as store:
@@ -203,7 +203,7 @@ async def test_events_can_be_read_after_a_schema_downgrade(tmp_path: Path) -> No
     async with opened(tmp_path) as store:
         await returned(store, {"web": a_return(True)})
     with migrating(tmp_path) as (conn, config):
-        # Later schemas have no way back, and none of them changed what 0005 did.
+        # Later migrations cannot be undone; none of them changed what 0005 did.
         command.stamp(config, "0005")
         command.downgrade(config, "0004")
         (data,) = conn.execute(sa.select(EVENTS.c.data)).scalars()

@@ -211,7 +211,7 @@ def test_transition_only_updates_rows_that_are_still_in_the_expected_state() -> 
         assert cycle.move(conn, send, Actor.system) is Delivery.sent
         assert cycle.move(conn, send, Actor.system) is None
         statement = cycle.some(DELIVERIES.c.jid == "1", "changed")
-        seen = (Delivery.sent, DeliveryEvent.keep)
+        seen = (Delivery.sent, DeliveryEvent.requeue)
         assert cycle.move_some(conn, statement, {"v_changed": 7.0}, seen, Actor.system) == 2
         found = conn.execute(sa.select(DELIVERIES).order_by(DELIVERIES.c.minion)).all()
         assert [(row.state, row.detail, row.changed) for row in found] == [

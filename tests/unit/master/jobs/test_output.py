@@ -1,9 +1,11 @@
+"""Which chunks of a running job's output are stored."""
+
 from __future__ import annotations
 
 import pytest
 
-from catena.master.jobs.output import next_part
-from catena.master.jobs.output_rows import PART_COST, OutputEnd, OutputPart
+from catena.master.jobs.output import next_chunk
+from catena.master.jobs.output_rows import CHUNK_COST, OutputChunk, OutputEnd
 from catena.transport.messages import JobOutput
 
 JID = "20260101000000000001"
@@ -17,29 +19,29 @@ def message(at: int, text: str = "abc", attempt: int = 1) -> JobOutput:
 @pytest.mark.parametrize(
     ("said", "stored"),
     [
-        (message(100), OutputPart(4, 1, 103, 0, "stdout", "abc")),
-        (message(150), OutputPart(4, 1, 153, 50, "stdout", "abc")),
-        # Resent, cut otherwise, or of a process that was replaced.
+        (message(100), OutputChunk(4, 1, 103, 0, "stdout", "abc")),
+        (message(150), OutputChunk(4, 1, 153, 50, "stdout", "abc")),
+        # Resent, overlapping, or of an earlier process of the job.
         (message(97), None),
         (message(99), None),
         (message(500, attempt=0), None),
-        # The next process of the job begins anew, perhaps with a gap of its own.
-        (message(0, attempt=2), OutputPart(4, 2, 3, 0, "stdout", "abc")),
-        (message(7, attempt=2), OutputPart(4, 2, 10, 7, "stdout", "abc")),
+        # The positions start at 0 for each process of the job; the first chunk may be missing.
+        (message(0, attempt=2), OutputChunk(4, 2, 3, 0, "stdout", "abc")),
+        (message(7, attempt=2), OutputChunk(4, 2, 10, 7, "stdout", "abc")),
     ],
 )
-def test_part_is_stored_once_with_the_gap_before_it(
-    said: JobOutput, stored: OutputPart | None
+def test_chunk_is_stored_once_with_the_gap_before_it(
+    said: JobOutput, stored: OutputChunk | None
 ) -> None:
-    assert next_part(END, said, 1000) == stored
+    assert next_chunk(END, said, 1000) == stored
 
 
 def test_limit_is_marked_once_and_nothing_follows_it() -> None:
-    mark = next_part(END, message(100), 92 + PART_COST)
-    assert mark == OutputPart(4, 1, 103, 0, "", "")
-    assert next_part(OutputEnd(4, 1, 103, 90, is_full=True), message(103), 1000) is None
+    mark = next_chunk(END, message(100), 92 + CHUNK_COST)
+    assert mark == OutputChunk(4, 1, 103, 0, "", "")
+    assert next_chunk(OutputEnd(4, 1, 103, 90, is_full=True), message(103), 1000) is None
 
 
-def test_part_that_fits_with_its_overhead_is_stored() -> None:
-    stored = OutputPart(4, 1, 103, 0, "stdout", "abc")
-    assert next_part(END, message(100), 93 + PART_COST) == stored
+def test_chunk_that_fits_with_its_overhead_is_stored() -> None:
+    stored = OutputChunk(4, 1, 103, 0, "stdout", "abc")
+    assert next_chunk(END, message(100), 93 + CHUNK_COST) == stored

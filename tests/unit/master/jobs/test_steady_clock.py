@@ -1,4 +1,4 @@
-"""The time by which orders grow old, over clocks that are set, restarts and boots."""
+"""The clock for the expiry of orders, across clock changes, restarts and boots."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from catena.master.jobs.order_clock import KEEP_SECONDS, Mark, SteadyTime, carried
+from catena.master.jobs.steady_clock import SAVE_SECONDS, SteadyClock, SteadyReading, advance
 from catena.master.process.clocks import ClockReading
 from catena.master.store.database import Store
 
 DAY = 86_400.0
 START = ClockReading(1_000_000.0, 500.0, "one", "host")
-#: An hour after a boot that a day's rest was before; the clock of the host is right.
+#: A day after START and an hour after a boot; the clock of the host is right.
 NEXT = ClockReading(START.wall + DAY, 3600.0, "two", "host")
-#: The same moments on a host that has been up for a year.
+#: The same moment on a host that has been up for a year.
 ELSEWHERE = ClockReading(START.wall + DAY, 365 * DAY, "three", "other")
 
 
@@ -51,24 +51,24 @@ class Host:
     ],
 )
 def test_elapsed_time_is_measured_across_clock_changes(now: ClockReading, passed: float) -> None:
-    mark = Mark(START.wall, START)
-    assert carried(mark, now).steady == mark.steady + passed
+    last = SteadyReading(START.wall, START)
+    assert advance(last, now).steady == last.steady + passed
 
 
 def test_clock_change_before_a_boot_does_not_age_orders_after_it() -> None:
-    ahead = carried(Mark(START.wall, START), replace(START, wall=START.wall + DAY))
+    ahead = advance(SteadyReading(START.wall, START), replace(START, wall=START.wall + DAY))
     booted = ClockReading(START.wall + DAY + 120, 60.0, "two", "host")
-    assert carried(ahead, booted).steady == START.wall + 120
+    assert advance(ahead, booted).steady == START.wall + 120
 
 
-def test_carried_treats_a_clock_set_back_before_a_boot_as_corrected_after_it() -> None:
-    back = carried(Mark(START.wall, START), replace(START, wall=START.wall - DAY))
+def test_clock_set_back_before_a_boot_is_treated_as_corrected_after_it() -> None:
+    back = advance(SteadyReading(START.wall, START), replace(START, wall=START.wall - DAY))
     booted = ClockReading(START.wall + 120, 60.0, "two", "host")
-    assert carried(back, booted).steady == START.wall + 120
+    assert advance(back, booted).steady == START.wall + 120
 
 
-async def _restarted(store: Store, host: Host) -> SteadyTime:
-    steady = SteadyTime(store, host.read)
+async def _restarted(store: Store, host: Host) -> SteadyClock:
+    steady = SteadyClock(store, host.read)
     await steady.open()
     return steady
 
@@ -81,12 +81,12 @@ async def test_steady_time_continues_across_restarts_of_the_master(tmp_path: Pat
         steady = await _restarted(store, host)
         assert steady.now() == START.wall
         host.set_clock(DAY)
-        # Set while no master ran: the kept mark is of the same boot.
+        # The clock was set while no master ran; the saved reading is of the same boot.
         steady = await _restarted(store, host)
         assert steady.now() == START.wall
         assert steady.by_wall_clock(START.wall + 60) == host.now.wall + 60
         host.set_clock(-3 * DAY)
-        await steady.keep()
+        await steady.save_if_due()
         host.now = ClockReading(host.now.wall + 600, 60.0, "two", "host")
         steady = await _restarted(store, host)
         assert steady.now() == START.wall + 600
@@ -94,7 +94,7 @@ async def test_steady_time_continues_across_restarts_of_the_master(tmp_path: Pat
         await store.close()
 
 
-async def test_clock_mark_is_stored_after_a_clock_change_and_periodically(
+async def test_reading_is_saved_after_a_clock_change_and_periodically(
     tmp_path: Path,
 ) -> None:
     host = Host()
@@ -102,13 +102,13 @@ async def test_clock_mark_is_stored_after_a_clock_change_and_periodically(
     await store.open()
     try:
         steady = await _restarted(store, host)
-        kept = []
-        for seconds, ahead in ((60, 0), (60, 0.2), (60, 2), (KEEP_SECONDS + 1, 0)):
-            before = steady.kept
+        saved = []
+        for seconds, ahead in ((60, 0), (60, 0.2), (60, 2), (SAVE_SECONDS + 1, 0)):
+            before = steady.saved
             host.rest(seconds)
             host.set_clock(ahead)
-            await steady.keep()
-            kept.append(steady.kept is not before)
-        assert kept == [False, False, True, True]
+            await steady.save_if_due()
+            saved.append(steady.saved is not before)
+        assert saved == [False, False, True, True]
     finally:
         await store.close()

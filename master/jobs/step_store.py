@@ -1,6 +1,6 @@
-"""How many steps of a running job are stored: their number and their size are limited.
+"""Stores steps of running jobs, within limits of their number and size.
 
-Minions choose the size of a step, and everybody who shows the job reads all of its steps.
+Minions choose the size of a step, and the master reads all stored steps of a job to show it.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from catena.master.store.metadata import Ready
 
 #: Maximum number of stored steps of one job on one minion.
 STEPS_LIMIT = 20_000
-#: Maximum bytes of their data, packed.
+#: Maximum bytes of the packed data of all stored steps of one job on one minion.
 STEPS_BYTES = 16 * 1024 * 1024
 #: Number of jobs on minions for which the size of the stored steps is remembered.
 REMEMBERED = 10_000
 
 
-class Taken(Enum):
-    """What became of a step."""
+class StepOutcome(Enum):
+    """The outcome of an attempt to store a step."""
 
     stored = "stored"
-    #: Shown to those who watch the job, but not stored.
+    #: A limit was reached: the step is shown to followers, but not stored.
     live_only = "live_only"
-    #: Stored before, or without a valid number.
+    #: The step was stored before, or its number is invalid.
     dropped = "dropped"
 
 
-class StepRoom:
-    """Stores steps of running jobs within the limits. Used by the writer's thread alone."""
+class StepStore:
+    """Stores steps of running jobs within the limits. Only the writer's thread uses it."""
 
     def __init__(self) -> None:
-        #: (jid, minion) -> bytes of its stored steps. A rollback leaves an entry too large, which
-        #: only lets fewer steps be stored.
+        #: (jid, minion) -> bytes of the stored steps. After a rollback an entry is too large, so
+        #: that fewer steps are stored.
         self._sizes: dict[tuple[str, str], int] = {}
 
-    def store(self, conn: sa.Connection, minion: str, progress: JobProgress) -> Taken:
+    def store(self, conn: sa.Connection, minion: str, progress: JobProgress) -> StepOutcome:
         """Store a step if it is new and the limits allow it."""
         if progress.seq < 1:
-            return Taken.dropped
+            return StepOutcome.dropped
         if progress.seq > STEPS_LIMIT:
-            return Taken.live_only
+            return StepOutcome.live_only
         if progress_rows.is_stored(conn, minion, progress):
-            return Taken.dropped
+            return StepOutcome.dropped
         data = Ready.of(progress.data)
         key = (progress.jid, minion)
         size = self._sizes.pop(key, None)
@@ -59,4 +59,4 @@ class StepRoom:
         self._sizes[key] = size
         if len(self._sizes) > REMEMBERED:
             del self._sizes[next(iter(self._sizes))]
-        return Taken.stored if fits else Taken.live_only
+        return StepOutcome.stored if fits else StepOutcome.live_only
