@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 import pytest
 from hypothesis import settings
 
-from tests.support import debian_roots, in_memory, schedule
+from tests.support import debian_roots, in_memory, postgres_server, schedule
 
 #: What is tried is counted; how long it takes says more of the machine than of us.
 settings.register_profile("any machine", deadline=None)
@@ -40,6 +40,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         names = sorted({name for item in session.items for name in _roots(item)})
         with _shown(session.config):
             debian_roots.begin(names)
+
+
+def pytest_sessionfinish() -> None:
+    """Stop the PostgreSQL server of this process; each worker of xdist may have one."""
+    postgres_server.stop()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

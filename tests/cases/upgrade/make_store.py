@@ -57,7 +57,7 @@ from tests.integration.master.chains.bench import key, row
 from tests.integration.master.test_keys import Knocker
 from tests.integration.master.test_ssh_worker import Visit
 from tests.integration.master.test_ssh_worker import Host as SshHost
-from tests.support.postgres_server import postgres_server
+from tests.support import postgres_server
 
 COMMIT = "6794b20"
 USER = "alice"
@@ -639,12 +639,12 @@ def pack(folder: Path, out: Path) -> None:
 
 def main() -> None:
     out = Path(sys.argv[1])
-    with postgres_server() as server:
-        for name, url in (("sqlite", ""), ("postgresql", server.new_database())):
-            print(name, file=sys.stderr)
-            with tempfile.TemporaryDirectory() as folder:
-                asyncio.run(make(url, Path(folder)))
-                pack(Path(folder), out / name)
+    for name, url in (("sqlite", ""), ("postgresql", postgres_server.server().new_database())):
+        print(name, file=sys.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(make(url, Path(folder)))
+            pack(Path(folder), out / name)
+    postgres_server.stop()
 
 
 if __name__ == "__main__":

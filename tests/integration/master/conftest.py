@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support import postgres_server
+from tests.support.postgres_server import PostgresServer
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """Give a server on which each test makes a database of its own."""
-    with postgres_server() as server:
-        yield server
+def postgres() -> PostgresServer:
+    """Return the server of this process, on which each test makes a database of its own."""
+    return postgres_server.server()
