@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping as AbstractMapping
-from typing import Any, Dict, List, Mapping, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CatenaError, UsageError
@@ -37,16 +37,34 @@ def _keep(context: Context, data: Mapping[str, Any]) -> None:
 
 
 def _wanted(context: Context) -> Dict[str, Any]:
-    """Return the configured functions: alias -> arguments; the pillar has precedence."""
+    """Return the configured functions: alias -> arguments; the settings have precedence.
+
+    Raises:
+        UsageError: mine_functions is neither a mapping nor a list of names and mappings.
+    """
     found: Dict[str, Any] = {}
-    for tree in (context.opts, context.pillar):
-        given = tree.get("mine_functions") or {}
-        if isinstance(given, (list, tuple)):
-            parts = [e if isinstance(e, AbstractMapping) else {e: []} for e in given]
-            given = {key: value for part in parts for key, value in part.items()}
-        if not isinstance(given, AbstractMapping):
-            raise UsageError("mine_functions must be a mapping or a list")
-        found.update(given)
+    for tree in (context.pillar, context.opts):
+        found.update(_functions_of(tree.get("mine_functions")))
+    return found
+
+
+def _functions_of(given: Any) -> Dict[str, Any]:
+    """Return mine_functions, of any form that Salt takes, as alias -> arguments."""
+    if isinstance(given, AbstractMapping):
+        return dict(given)
+    if not given:
+        return {}
+    found: Dict[str, Any] = {}
+    for item in given if isinstance(given, (list, tuple)) else [None]:
+        if isinstance(item, AbstractMapping):
+            found.update(item)
+        elif isinstance(item, str):
+            found[item] = []
+        else:
+            raise UsageError(
+                "mine_functions must be a mapping, or a list of names and mappings, "
+                f"not {type(given).__name__}: {given!r}"
+            )
     return found
 
 
@@ -67,18 +85,25 @@ def _call_of(alias: str, given: Any) -> Tuple[str, List[Any], Dict[str, Any]]:
 
 
 @function()
-def update(context: Context, clear: bool = False, mine_functions: Any = None) -> bool:
+def update(context: Context, clear: bool = False, mine_functions: Any = None) -> Optional[bool]:
     """Compute this minion's values of the mine and store them.
 
-    A function that fails is logged. Its previous value stays, unless *clear* removes it.
+    A function that fails is logged. Its previous value stays, unless *clear* removes it. Without
+    functions nothing changes, and the result is None, as in Salt.
 
     Args:
         context: the call's context.
         clear: remove all previous values, as Salt does; also those of functions that fail now or
             are not called now.
-        mine_functions: {alias: arguments} to use instead of the configured functions.
+        mine_functions: functions to use instead of the configured ones: {alias: arguments}, or a
+            list of names and of such mappings. Empty: the configured ones.
+
+    Raises:
+        UsageError: mine_functions has another form.
     """
-    wanted = mine_functions if isinstance(mine_functions, AbstractMapping) else _wanted(context)
+    wanted = _functions_of(mine_functions) or _wanted(context)
+    if not wanted:
+        return None
     data = {} if clear else _kept(context)
     for alias, given in wanted.items():
         name, args, kwargs = _call_of(str(alias), given)

@@ -193,6 +193,47 @@ def test_mine_update_with_clear_keeps_only_new_values(run: Any) -> None:
     assert run("mine.get", "*", "failing,new,test.echo").ret.value == {"new": {"web1": True}}
 
 
+@pytest.mark.parametrize("wanted", [["test.ping", "test.version"], [{"test.ping": []}]])
+def test_mine_update_accepts_lists_of_names_and_of_one_key_mappings(
+    run: Any, wanted: list[Any]
+) -> None:
+    assert run("mine.update", mine_functions=wanted).ret.value is True
+    assert run("mine.get", "*", "test.ping").ret.value == {"web1": True}
+    many = run("mine.get", "*", "test.ping,test.version").ret.value
+    assert ("test.version" in many) == (len(wanted) == 2)
+
+
+@pytest.mark.parametrize("wanted", ["test.ping", 7, [["test.ping"]]])
+def test_mine_update_refuses_functions_that_are_no_list_or_mapping(run: Any, wanted: Any) -> None:
+    run("mine.send", "test.echo", "x")
+    outcome = run("mine.update", clear=True, mine_functions=wanted)
+    assert outcome.raised
+    assert "mine_functions" in outcome.ret.value
+    assert run("mine.get", "*", "test.echo").ret.value == {"web1": "x"}
+
+
+@pytest.mark.parametrize("wanted", [None, {}, []])
+@pytest.mark.parametrize("clear", [False, True])
+def test_mine_update_without_functions_keeps_all_values(
+    run: Any, wanted: Any, clear: bool
+) -> None:
+    run("mine.send", "test.echo", "x")
+    assert run("mine.update", clear=clear, mine_functions=wanted).ret.value is None
+    assert run("mine.get", "*", "test.echo").ret.value == {"web1": "x"}
+
+
+def test_mine_functions_of_the_settings_have_precedence_over_the_pillar(
+    session: JobSession, pillar: dict[str, Any]
+) -> None:
+    pillar["mine_functions"] = [{"test.echo": ["pillar"]}, "test.ping"]
+    opts = {**session.context.opts, "mine_functions": {"test.echo": ["settings"]}}
+    context = session.context.with_(opts=opts)
+    assert context.call("mine.valid") == {"test.echo": ["settings"], "test.ping": []}
+    context.call("mine.update")
+    assert context.call("mine.get", "*", "test.echo") == {"web1": "settings"}
+    assert context.call("mine.get", "*", "test.ping") == {"web1": True}
+
+
 def test_mine_is_kept_when_the_cache_folder_does_not_exist_yet(run: Any, place: AgentHome) -> None:
     place.cache_dir.rmdir()
     assert run("mine.send", "test.echo", "x").ret.value is True
