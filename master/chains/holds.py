@@ -13,7 +13,7 @@ delivery is `paused`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -117,15 +117,22 @@ class ChainHolds:
             not_after: of the job; the time of its order is calculated from it.
             minions: the minions that are to get the job.
         """
+        refused = fence_rows.refused(conn, minions).items()
+        waits = {minion: self.clean_wait(fences, not_after) for minion, fences in refused}
+        return {minion: wait for minion, wait in waits.items() if wait is not None}
+
+    def clean_wait(self, refused: Iterable[Fence], not_after: float) -> CleanWait | None:
+        """Return for which clean-up a job that starts a run waits on one minion, or None.
+
+        Args:
+            refused: the runs that the minion has refused to remove.
+            not_after: of the job; the time of its order is calculated from it.
+        """
         limit = self._rules.clean_wait_seconds
         ordered = not_after - self._rules.due.late_seconds
         waited = max(0.0, self._order_time() - ordered)
-        found = {}
-        for minion, fences in fence_rows.refused(conn, minions).items():
-            fence = fence_rules.obstacle(fences, waited, limit)
-            if fence is not None:
-                found[minion] = CleanWait(fence, self._order_time() + limit - waited)
-        return found
+        fence = fence_rules.obstacle(refused, waited, limit)
+        return CleanWait(fence, self._order_time() + limit - waited) if fence else None
 
 
 def pauses_of(

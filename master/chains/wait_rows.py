@@ -100,8 +100,9 @@ def clean_waits(conn: sa.Connection, parts: ChainParts) -> Mapping[int, Sequence
     holds = ChainHolds.of(parts)
     found: defaultdict[int, list[CleanWait]] = defaultdict(list)
     for start in pause_rows.held_starts(conn, refused):
-        waits = holds.clean_waits(conn, start.not_after, (start.minion,))
-        found[start.run] += waits.values()
+        wait = holds.clean_wait(refused[start.minion], start.not_after)
+        if wait is not None:
+            found[start.run].append(wait)
     return found
 
 

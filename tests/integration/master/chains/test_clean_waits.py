@@ -400,3 +400,8 @@ async def test_fences_of_a_fleet_are_read_once_for_all_held_starts_of_a_chain(
         monkeypatch.setattr(fence_rows, "refused", counted)
         await bench.chains.scheduler.tick()
         assert asked == [len(fleet)]
+        # Of all minions, for the list.
+        asked.clear()
+        lines = await bench.chains.service.list(ChainList(), "alice")
+        assert [len(line.cleans) for line in lines] == [len(fleet), 0]
+        assert asked == [0]
