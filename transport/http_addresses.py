@@ -20,6 +20,11 @@ _CARRIERS = (
     (ip_network("2002::/16"), 2),  # 6to4
     (ip_network("::/96"), 12),  # IPv4-compatible, obsolete
 )
+#: Metadata services of clouds whose addresses are not link-local: of AWS and Google over IPv6, of
+#: Alibaba and Oracle over IPv4.
+_METADATA = frozenset(
+    ip_address(one) for one in ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "192.0.0.192")
+)
 #: A number that inet_aton() accepts as an IPv4 address: decimal, octal or hexadecimal.
 _NUMERIC = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+))*\.?\Z")
 
@@ -54,13 +59,13 @@ class ResolvedAddress(NamedTuple):
 class AddressRules:
     """Which addresses one user of outgoing HTTP may connect to.
 
-    Refused are link-local addresses (which include the metadata services of clouds), the
-    unspecified address, multicast, and everything on which this master listens.
+    Refused are link-local addresses, the metadata services of clouds (most of which are
+    link-local), the unspecified address, multicast, and everything on which this master listens.
 
     Args:
         listeners: where this master and its API listen. No allow-list permits them.
         allowed: networks ("169.254.3.0/24", "fe80::/10") that this user may connect to although
-            they are link-local: management controllers have such addresses.
+            they are link-local (management controllers have such addresses) or a cloud's.
 
     Raises:
         ConfigError: an entry of *allowed* is not a network.
@@ -84,6 +89,8 @@ class AddressRules:
                 raise AddressRefusedError(f"this master itself listens on {shown}")
             if address.is_link_local and not self._is_allowed(address):
                 raise AddressRefusedError(f"{shown} is link-local and not allowed here")
+            if address in _METADATA and not self._is_allowed(address):
+                raise AddressRefusedError(f"{shown} is a cloud's metadata service")
 
     def _is_allowed(self, address: Address) -> bool:
         for text in self.allowed:

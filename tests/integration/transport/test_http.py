@@ -251,6 +251,16 @@ def test_link_local_address_is_allowed_to_a_user_with_its_network() -> None:
         rules.check("169.254.169.254", 80)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "::ffff:100.100.100.200", "192.0.0.192"],
+)
+def test_metadata_service_of_a_cloud_is_refused_though_it_is_not_link_local(host: str) -> None:
+    with pytest.raises(AddressRefusedError, match="metadata service"):
+        AddressRules().check(host, 80)
+    AddressRules(allowed=("fd00::/8", "100.64.0.0/10", "192.0.0.0/24")).check(host, 80)
+
+
 def test_listener_on_all_addresses_covers_those_of_the_interfaces() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
