@@ -142,9 +142,12 @@ class ChainHandlers:
         """Hold back the parts of a chain that were not sent yet."""
         return await self._service(caller).pause(asked, caller.name)
 
-    @verb(asks.CONTINUE, Right.change_chains)
+    @verb(asks.CONTINUE, Right.change_chains, repeats=True)
     async def continue_(self, caller: Caller, asked: ChainPause) -> ChainLine:
-        """Continue a paused chain."""
+        """Continue a paused chain.
+
+        A repetition submits the resumes that a crash of the master after the change prevented.
+        """
         return await self._service(caller).continue_(asked, caller.name)
 
     @verb(asks.RENDER, Right.read_chains)

@@ -11,13 +11,19 @@ import pytest
 import sqlalchemy as sa
 
 from catena.client.replies.chains import ChainLine, PauseView
+from catena.client.requests import contracts
 from catena.client.requests.chains import ChainList, ChainPause, ChainRef, ChainSchedule
-from catena.core.errors import InvalidStateError, NotFoundError
+from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError
 from catena.core.fsm import Actor
 from catena.core.job import FunctionCall
 from catena.master.chains import findings
+from catena.master.chains import pauses as chain_pauses
 from catena.master.jobs.delivery import Delivery, DeliveryEvent
 from catena.master.jobs.model import JobRequest
+from catena.master.requests import verb
+from catena.master.requests.dispatcher import Dispatcher
+from catena.master.requests.once import RequestLog
+from catena.master.requests.rights import ADMINISTRATOR, Caller
 from catena.master.store.execution_tables import PAUSES
 from catena.master.store.tables import DELIVERIES, MINIONS
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
@@ -232,6 +238,35 @@ async def test_continue_sends_the_missing_resume(bench: Bench) -> None:
     assert await bench.says_hello() == [jid]
     told = await bench.store.read(lambda conn: bench_kwargs(conn, jid))
     assert told == {"actionchain_id": chain, "epoch": 1}
+
+
+async def test_repeated_continue_sends_the_resume_that_a_crash_prevented(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bring_to_reboot(bench, "night")
+    await pause(bench, "night")
+    await bench.starts("web1-boot-2")
+    mine = {name: ask for name, ask in contracts().items() if name.startswith("chain.")}
+    monkeypatch.setattr(verb, "contracts", lambda: mine)
+    verbs = verb.table(bench.chains.handlers)
+    dispatcher = Dispatcher(verbs, RequestLog(bench.store, bench.clock))
+
+    async def ask() -> None:
+        caller = Caller("alice", ADMINISTRATOR)
+        answer: Any = dispatcher.answer(caller, "chain.continue", {"chain": "night"}, "key1")
+        await answer
+
+    async def dies(*_: object) -> None:
+        raise TryLaterError("the master is killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(chain_pauses, "resume_stranded", dies)
+        with pytest.raises(TryLaterError):
+            await ask()
+    assert await bench.job_ids(RESUME) == []
+    for _ in range(2):
+        await ask()
+        assert len(await bench.job_ids(RESUME)) == 1
 
 
 def bench_kwargs(conn: sa.Connection, jid: str) -> Any:
