@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, assert_never
 
 from catena.client.requests import jobs, keys, runners
 from catena.client.requests.contract import Ask
@@ -97,6 +97,7 @@ class ClientPerformer:
         Raises:
             TryLaterError: a worker process died, or the store is unavailable.
             CatenaError: the request is refused.
+            AssertionError: no branch handles the reaction's kind.
         """
         if reaction.kind is ReactionKind.local:
             await self._master.ask(jobs.RUN, _job(reaction, key))
@@ -105,12 +106,17 @@ class ClientPerformer:
             await self._master.ask(runners.CALL, call, _request_key(reaction, key))
         elif reaction.kind is ReactionKind.wheel:
             await self._wheel(reaction, key)
+        elif reaction.kind is ReactionKind.caller:
+            await self._call(reaction)
         else:
-            params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
-            try:
-                await self._workers.call("call", params)
-            except WorkerDiedError as error:
-                raise NotDoneError(str(error)) from error
+            assert_never(reaction.kind)
+
+    async def _call(self, reaction: Reaction) -> None:
+        params = {"fun": reaction.fun, "args": reaction.args, "kwargs": reaction.kwargs}
+        try:
+            await self._workers.call("call", params)
+        except WorkerDiedError as error:
+            raise NotDoneError(str(error)) from error
 
     async def _wheel(self, reaction: Reaction, key: str) -> None:
         jid = self._new_jid()
