@@ -139,7 +139,10 @@ class Master:
         self.feed = JobFeed()
         self.blobs = Blobs(state / "blobs")
         self.workers = Workers(
-            encode(settings), settings.worker_processes, settings.pillar_timeout_seconds
+            encode(settings),
+            settings.worker_processes,
+            settings.pillar_timeout_seconds,
+            engine_tasks=self.engines.worker_tasks,
         )
         self.gateway = self.make_gateway()
 

@@ -18,7 +18,8 @@ from catena.master.chains.findings import check
 from catena.master.chains.handlers import ChainHandlers
 from catena.master.chains.holds import ChainHolds
 from catena.master.chains.ledger import ChainLedger
-from catena.master.chains.lifecycle import ChainState
+from catena.master.chains.lifecycle import LIFE_CYCLES, ChainState
+from catena.master.chains.rendering import TASK
 from catena.master.chains.results import ChainResults
 from catena.master.chains.retention import RETENTION
 from catena.master.chains.scheduler import Scheduler
@@ -45,6 +46,8 @@ class Chains(Engine[EngineParts]):
     retention = (RETENTION,)
     jobs_in_use = (JOBS_IN_USE,)
     findings = (check,)
+    life_cycles = LIFE_CYCLES
+    worker_tasks = {TASK: "catena.master.chains.batches"}
     roots = (SHIPPED,)
 
     def __init__(self, parts: ChainParts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from catena.core.fsm import Actor, Kind, Machine, Row
-from catena.master.executions.lifecycle import ExecutionState, check_statuses
+from catena.master.executions.lifecycle import ExecutionState, ReferenceCycle, check_statuses
 
 
 class ChainState(StrEnum):
@@ -222,3 +222,16 @@ CHUNK = Machine(
 
 ACTIVE_CHAINS = frozenset({_C.dispatched, _C.running})
 ENDED_CHAINS = frozenset({_C.done, _C.failed, _C.cancelled})
+
+#: Sections of the reference.
+LIFE_CYCLES = (
+    ReferenceCycle(
+        "Chains", "`catena chain list` and `catena chain show` print this state.", CHAIN
+    ),
+    ReferenceCycle(
+        "Runs of chains on minions",
+        "How far one minion is with one run of a chain, as the master sees it.",
+        MINION,
+    ),
+    ReferenceCycle("Chunks", "A chunk is one file of a chain for one minion.", CHUNK),
+)

@@ -19,6 +19,7 @@ from catena.client.replies.jobs import JobOutputItem
 from catena.core.errors import InvalidStateError, NotFoundError
 from catena.core.job import JobProgress, JobReturn, JobSpec
 from catena.master.executions.ledger import Ledger
+from catena.master.executions.lifecycle import ReferenceCycle
 from catena.master.executions.model import EventItem, Run
 from catena.master.process.checkup import StoreCheck
 from catena.master.process.retention import Retention
@@ -81,6 +82,11 @@ class Engine(Protocol[P]):
     jobs_in_use: ClassVar[Sequence[sa.Select[tuple[str]]]] = ()
     #: Checks of the engine's rows by `catena doctor`.
     findings: ClassVar[Sequence[StoreCheck]] = ()
+    #: Life cycles of the engine; the reference has a section for each.
+    life_cycles: ClassVar[Sequence[ReferenceCycle]] = ()
+    #: Tasks of worker processes: name -> module with a function `task`. The names are unique in a
+    #: master. Only the first such task in a process imports the module.
+    worker_tasks: ClassVar[Mapping[str, str]] = {}
     #: Folders that are appended to the file roots of every environment.
     roots: ClassVar[Sequence[Path]] = ()
 
@@ -200,6 +206,11 @@ class Engines(Generic[Q]):
         """Return the folders that are appended to the file roots of every environment."""
         return tuple(str(folder) for kind in self.kinds for folder in kind.roots)
 
+    @property
+    def worker_tasks(self) -> Mapping[str, str]:
+        """Return the tasks of worker processes: name -> module with a function `task`."""
+        return {name: module for kind in self.kinds for name, module in kind.worker_tasks.items()}
+
     def overlay(self, minion: str) -> Mapping[str, Path]:
         """Return the files that only *minion* sees, of all engines."""
         found = [files for engine in self if (files := engine.overlay(minion))]
@@ -233,7 +244,9 @@ class Engines(Generic[Q]):
         for engine in self:
             if engine.name == run.engine:
                 return engine.unapproved(ledger, run, reason)
-        raise NotFoundError(f"run {run.id} is of the engine {run.engine!r}, which is not here")
+        raise NotFoundError(
+            f"run {run.id} is of the engine {run.engine!r}, which this master does not have"
+        )
 
     def wake(self) -> None:
         """Make every engine look for work now."""

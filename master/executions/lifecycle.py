@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from catena.core.fsm import Actor, Kind, Machine, Row, TableError
 
@@ -23,6 +23,15 @@ class ExecutionState(StrEnum):
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
     LOST = "LOST"
+
+
+class ReferenceCycle(NamedTuple):
+    """A life cycle as the reference (docs/reference/life-cycles.md) describes it."""
+
+    title: str
+    #: Markdown below the title: what has this life cycle, and where users see its state.
+    text: str
+    machine: Machine[Any, Any]
 
 
 class ExecutionEvent(StrEnum):

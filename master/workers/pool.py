@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,8 @@ class Workers:
         count: maximum number of children; each is started on demand.
         timeout_seconds: time limit of one task.
         rest_seconds: seconds after which an idle child is ended.
+        engine_tasks: tasks of engines: name -> module with a function `task`. The first such task
+            in a child imports the module, so other tasks do not pay for the import.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class Workers:
         count: int,
         timeout_seconds: float,
         rest_seconds: float = REST_SECONDS,
+        engine_tasks: Mapping[str, str] | None = None,
     ) -> None:
         self._settings = settings
         self._timeout = timeout_seconds
         self._rest_seconds = rest_seconds
+        self._engine_tasks = dict(engine_tasks or {})
         self._slots = FairSemaphore(count)
         self._idle: list[_Child] = []
         self._all: set[asyncio.subprocess.Process] = set()
@@ -77,7 +82,7 @@ class Workers:
         """Run a task in a child process and return its value.
 
         Args:
-            task: name of the task, from TASKS or ENGINE_TASKS of master.workers.process.
+            task: name of the task, from TASKS of master.workers.process or of an engine.
             params: arguments of the task.
             queue: name of the queue in which the task waits for a child; queues are served
                 round-robin. "": the task's name.
@@ -97,7 +102,8 @@ class Workers:
     async def _run(self, task: str, params: dict[str, Any]) -> Any:
         child = self._idle.pop() if self._idle else await self._start()
         try:
-            frame = {"task": task, "params": params}
+            module = self._engine_tasks.get(task, "")
+            frame = {"task": task, "module": module, "params": params}
             async with asyncio.timeout(self._timeout):
                 answer = await _exchange(child, frame)
         except TimeoutError:

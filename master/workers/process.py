@@ -24,16 +24,13 @@ from catena.master.workers.tasks import call, pillar, reactions, roster
 MEMORY_BYTES = 2 * 1024**3
 
 Task = Callable[[MasterSettings, Mapping[str, Any]], Any]
-#: Tasks by name. A child runs only these and ENGINE_TASKS.
+#: Tasks by name. A child runs only these and those of engines.
 TASKS: Mapping[str, Task] = {
     "pillar": pillar,
     "reactions": reactions,
     "call": call,
     "roster": roster,
 }
-#: Tasks of engines: name -> module with a function `task`. The first such task imports the module,
-#: so other tasks do not pay for the import and this package depends on no engine.
-ENGINE_TASKS: Mapping[str, str] = {"chunks": "catena.master.chains.batches"}
 
 
 def _read(stream: BinaryIO) -> Any:
@@ -51,14 +48,14 @@ def _write(stream: BinaryIO, data: Any) -> None:
     stream.flush()
 
 
-def _task(name: str) -> Task:
-    found = TASKS.get(name)
-    return found or import_module(ENGINE_TASKS[name]).task
+def _task(name: str, module: str) -> Task:
+    """Return a task; *module* has the task of an engine, "" means one of TASKS."""
+    return import_module(module).task if module else TASKS[name]
 
 
 def _answer(settings: MasterSettings, frame: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        return {"value": _task(frame["task"])(settings, frame["params"])}
+        return {"value": _task(frame["task"], frame["module"])(settings, frame["params"])}
     except CatenaError as error:
         return {"error": str(error)}
     except MemoryError:

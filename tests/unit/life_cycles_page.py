@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, NamedTuple
 
-from catena.core.fsm import Actor, Kind, Machine
+from catena.core.fsm import Actor, Kind
 from catena.core.fsm_export import mermaid
-from catena.master.chains import lifecycle
+from catena.master.engines import ENGINES
 from catena.master.executions.approval_rules import APPROVAL
-from catena.master.executions.lifecycle import EXECUTION, RUN
+from catena.master.executions.lifecycle import EXECUTION, RUN, ReferenceCycle
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.push.lifecycle import HOST
 from catena.minion.jobs.lifecycle import MACHINE as JOB
@@ -49,72 +48,61 @@ that is not in the table can't happen.
 """
 
 
-class Cycle(NamedTuple):
-    """One section of the page."""
-
-    title: str
-    text: str
-    machine: Machine[Any, Any]
-
-
-CYCLES = (
-    Cycle(
-        "Chains", "`catena chain list` and `catena chain show` print this state.", lifecycle.CHAIN
-    ),
-    Cycle(
+#: Life cycles that all engines share.
+_SHARED = (
+    ReferenceCycle(
         "Executions",
         "An execution is one action on one minion. Users see four statuses, which combine the\n"
         "states: *Queued* is `PENDING_APPROVE`, `PENDING_SCHEDULE` and `NEW`; *Picked Up* is\n"
         "`RUNNING`; *Completed* is `DONE`; *Failed* is `FAILED`, `CANCELLED` and `LOST`.",
         EXECUTION,
     ),
-    Cycle(
+    ReferenceCycle(
         "Runs",
         "A run is one attempt at a piece of work of any engine, for chains one epoch of a chain.\n"
         "Besides the engine's own state it has a common status, which changes only like this.",
         RUN,
     ),
-    Cycle(
+    ReferenceCycle(
         "Approvals",
         "An approval says who has to agree to a run before it may start.",
         APPROVAL,
     ),
-    Cycle(
-        "Runs of chains on minions",
-        "How far one minion is with one run of a chain, as the master sees it.",
-        lifecycle.MINION,
-    ),
-    Cycle("Chunks", "A chunk is one file of a chain for one minion.", lifecycle.CHUNK),
-    Cycle(
+)
+#: Life cycles of jobs, of hosts, and of what minions keep.
+_OTHERS = (
+    ReferenceCycle(
         "Deliveries",
         "A delivery is one job on one minion, whether the job belongs to a chain or not.",
         DELIVERY,
     ),
-    Cycle(
+    ReferenceCycle(
         "Jobs on a minion",
         "The agent keeps this state of each open job in memory; `catena run MINION\n"
         "saltutil.running` shows it. At its next start the agent derives it from the job's\n"
         "folder and its log.",
         JOB,
     ),
-    Cycle(
+    ReferenceCycle(
         "Hosts over SSH",
         "The master keeps this state of each host that it reaches only by SSH.\n"
         "[Reach hosts by SSH](../howto/reach-hosts-by-ssh.md) says how hosts are visited.",
         HOST,
     ),
-    Cycle(
+    ReferenceCycle(
         "Chains on a minion",
         "The minion reads this state from the chain's journal,\n"
         "`<cache_dir>/chains/<CHAIN>/journal`.",
         chain_record.CHAIN,
     ),
-    Cycle(
+    ReferenceCycle(
         "Actions on a minion",
         "The minion reads this state from the same journal.",
         chain_record.ACTION,
     ),
 )
+#: Sections of the page in their order; each engine's come from its attribute `life_cycles`.
+CYCLES = (*_SHARED, *(cycle for engine in ENGINES for cycle in engine.life_cycles), *_OTHERS)
 
 
 def page(made_by: str) -> str:
@@ -126,7 +114,7 @@ def page(made_by: str) -> str:
     return head + "\n\n".join(sections) + "\n"
 
 
-def _section(cycle: Cycle) -> Iterator[str]:
+def _section(cycle: ReferenceCycle) -> Iterator[str]:
     machine = cycle.machine
     yield from (f"## {cycle.title}", "", cycle.text, "", f"```mermaid\n{mermaid(machine)}```", "")
     yield from ("| state | kind | default target |", "|---|---|---|")

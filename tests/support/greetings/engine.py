@@ -13,6 +13,7 @@ from catena.master.executions.ledger import Ledger
 from catena.master.executions.model import EventItem, Run
 from catena.master.process.retention import Before, Retention
 from tests.support.greetings import decide, rows
+from tests.support.greetings.lifecycle import LIFE_CYCLES
 from tests.support.greetings.service import GreetingService
 from tests.support.greetings.tables import GREETINGS
 
@@ -39,6 +40,7 @@ class Greetings(Engine[EngineParts]):
         Retention(rows.ENGINE, lambda settings, now: now - settings.keep_jobs_hours * 3600, _drop),
     )
     findings = (_check,)
+    life_cycles = LIFE_CYCLES
 
     def __init__(self, parts: EngineParts) -> None:
         self.service = GreetingService(parts.store, parts.clocks.read)

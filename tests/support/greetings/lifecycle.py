@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from catena.core.fsm import Actor, Kind, Machine, Row
 from catena.master.executions.ledger import LifeCycle
-from catena.master.executions.lifecycle import ExecutionState, check_statuses
+from catena.master.executions.lifecycle import ExecutionState, ReferenceCycle, check_statuses
 from catena.master.store.execution_tables import RUNS
 
 
@@ -63,3 +63,4 @@ STATUSES = check_statuses(
     },
 )
 CYCLE = LifeCycle("run", RUNS, GREETING, STATUSES)
+LIFE_CYCLES = (ReferenceCycle("Greetings", "A greeting is a text for one minion.", GREETING),)

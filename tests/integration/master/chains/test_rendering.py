@@ -14,6 +14,7 @@ import pytest
 from catena.core.config.master import MasterSettings
 from catena.core.records import encode
 from catena.master.chains import rendering
+from catena.master.chains.engine import Chains
 from catena.master.chains.rendering import ATTEMPTS, ChunkRenderer
 from catena.master.workers.pool import WorkerDiedError, Workers
 from tests.integration.master.chains.bench import Bench, a_bench
@@ -31,7 +32,8 @@ def every_chain_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def workers(tmp_path: Path) -> AsyncIterator[Workers]:
-    pool = Workers(encode(MasterSettings(cache_dir=str(tmp_path / "cache"))), 1, 30.0)
+    settings = encode(MasterSettings(cache_dir=str(tmp_path / "cache")))
+    pool = Workers(settings, 1, 30.0, engine_tasks=Chains.worker_tasks)
     yield pool
     await pool.stop()
 

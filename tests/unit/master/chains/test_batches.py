@@ -13,7 +13,6 @@ from catena.master.chains import batches
 from catena.master.chains.batches import BATCH_BYTES, BATCH_MINIONS
 from catena.master.chains.render import ChainPlan, render
 from catena.master.chains.rendering import FEW_ACTIONS, ChunkRenderer
-from catena.master.workers.process import ENGINE_TASKS
 from tests.unit.master.chains.test_render import NAMES, plan_of, planned
 
 #: Nearly the largest that an action may be.
@@ -89,9 +88,3 @@ def test_batch_too_large_for_a_workers_answer_is_rendered_without_one() -> None:
     small = plans(FEW_ACTIONS, actions=2)
     found = ChunkRenderer(NoWorkers()).for_chain({**small, "large": large["web0"]})
     assert [apart for _, apart in found] == [True] * (len(found) - 1) + [False]
-
-
-def test_workers_import_the_tasks_of_engines() -> None:
-    from importlib import import_module
-
-    assert import_module(ENGINE_TASKS["chunks"]).task is batches.task
