@@ -201,7 +201,7 @@ class Master:
                 self.settings.job_expiry_hours * 3600.0,
             )
         )
-        self.keys.on_delete.append(self.jobs.abandon_in)
+        self.keys.on_delete.append(self.jobs.cancel_open_in)
         self.views = JobViews(
             self.store, self.feed, self.jobs, self.deliveries, self.steady.by_wall_clock
         )

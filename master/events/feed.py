@@ -21,7 +21,7 @@ class Watch:
         self._jid = jid
         self._items: list[JobItem] = []
         self._news = asyncio.Event()
-        # One timer serves several calls of `some`, because most of them wait only a moment.
+        # One timer serves several calls of `next_items`, because most of them wait only a moment.
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Watch:
@@ -32,7 +32,7 @@ class Watch:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def some(self, seconds: float) -> list[JobItem]:
+    async def next_items(self, seconds: float) -> list[JobItem]:
         """Return the items since the last call; wait at most *seconds* for the first one.
 
         It may return earlier without items, at the time limit of an earlier call.

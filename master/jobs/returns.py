@@ -138,8 +138,8 @@ class Returns:
             raise LimitError(f"the retcode {ret.retcode} is out of range")
 
         failpoints.hit("master.return.received")
-        kept = Ready(packed) if packed else None
-        report = JobReport(minion, ret.jid, ret, "", peer, envelope.msg_id, kept)
+        ready = Ready(packed) if packed else None
+        report = JobReport(minion, ret.jid, ret, "", peer, envelope.msg_id, ready)
         return self._parts.store.post_item(self._reports, report)
 
     def _acknowledge(self, reports: Iterable[JobReport]) -> None:
@@ -363,5 +363,5 @@ def _event(new: NewReturn, now: float) -> NewEvent:
     tag = events.job_ret(new.ret.jid, new.minion)
     data = return_events.event_data(new.minion, new.ret, now)
     size = len(new.packed.packed)
-    less = return_events.without_large_value(data, size)
-    return NewEvent(tag, data, shared_bytes=size) if less is None else NewEvent(tag, less)
+    reduced = return_events.without_large_value(data, size)
+    return NewEvent(tag, data, shared_bytes=size) if reduced is None else NewEvent(tag, reduced)

@@ -227,25 +227,25 @@ class JobSender:
                     conn, at, DeliveryEvent.restored, Actor.system, restored.REASON
                 )
 
-    def messages(self) -> Messages:
+    def packer(self) -> OrderPacker:
         """Return a packer for orders that are sent now."""
-        return Messages(self._steady.now())
+        return OrderPacker(self._steady.now())
 
-    def send(self, orders: Iterable[DeliveryOrder], messages: Messages | None = None) -> None:
+    def send(self, orders: Iterable[DeliveryOrder], packer: OrderPacker | None = None) -> None:
         """Send *orders* to connected minions; the others get theirs when they connect.
 
         Args:
             orders: stored orders; their new states are stored shortly afterwards.
-            messages: a packer that may have packed some of them already.
+            packer: may have packed some of the orders already; None: make one.
         """
         moved: defaultdict[tuple[str, Delivery], list[str]] = defaultdict(list)
         visited: list[str] = []
-        same = self._fresh(messages)
+        fresh = self._fresh(packer)
         for order in orders:
             if self._deliveries.ssh.takes(order.minion):
                 visited.append(order.minion)
                 continue
-            state, why = self._send(order, same)
+            state, why = self._send(order, fresh)
             self._publish(order, state, why)
             if (state is Delivery.sent) is not order.stored_as_sent:
                 moved[order.spec.jid, state].append(order.minion)
@@ -255,24 +255,24 @@ class JobSender:
         if visited:
             self._deliveries.ssh.wake(visited)
 
-    def _fresh(self, messages: Messages | None) -> Messages:
-        """Return *messages*, or a new packer if a slow disk has made their time too old.
+    def _fresh(self, packer: OrderPacker | None) -> OrderPacker:
+        """Return *packer*, or a new packer if a slow disk has made their time too old.
 
         A minion computes the expiry of an order from the time in the order.
         """
         now = self._steady.now()
-        if messages is not None and now - messages.now < FRESH_SECONDS:
-            return messages
-        return Messages(now)
+        if packer is not None and now - packer.now < FRESH_SECONDS:
+            return packer
+        return OrderPacker(now)
 
-    def _send(self, order: DeliveryOrder, messages: Messages) -> tuple[Delivery, str]:
+    def _send(self, order: DeliveryOrder, packer: OrderPacker) -> tuple[Delivery, str]:
         """Send one order; return the new state of its delivery, with the reason."""
         session = self._deliveries.sessions.get(order.minion)
         if session is None:
             return Delivery.queued, "not connected"
         failpoints.hit("master.order.send")
         try:
-            message = messages.of(order.spec, session.wire)
+            message = packer.pack(order.spec, session.wire)
         except payloads.OlderAgentError as error:
             return Delivery.queued, str(error)
         if self._link.send(session.peer, message):
@@ -393,7 +393,7 @@ class JobSender:
         self._deliveries.feed.publish(order.spec.jid, item)
 
 
-class Messages:
+class OrderPacker:
     """Packs the messages of orders; consecutive orders with the same spec share one message.
 
     Args:
@@ -405,7 +405,7 @@ class Messages:
         self._spec: JobSpec | None = None
         self._message: Packed | None = None
 
-    def of(self, spec: JobSpec, agent_wire: int = AGENT_WIRE) -> Packed:
+    def pack(self, spec: JobSpec, agent_wire: int = AGENT_WIRE) -> Packed:
         """Return the packed order for *spec* in the form of the agent's wire version.
 
         Raises:
@@ -421,7 +421,7 @@ class Messages:
 
     def check(self, spec: JobSpec) -> None:
         """Raise NotPackableError or MessageTooLargeError if the order cannot be sent."""
-        check_outgoing(self.of(spec), socket="control", receiver="minion")
+        check_outgoing(self.pack(spec), socket="control", receiver="minion")
 
 
 def _order(row: OpenDelivery, minion: str) -> DeliveryOrder:

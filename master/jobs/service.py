@@ -26,7 +26,7 @@ from catena.master.jobs import batch, own_job_rows
 from catena.master.jobs import rows as job_rows
 from catena.master.jobs.delivery import UNDER_WAY, Delivery, DeliveryEvent
 from catena.master.jobs.model import DeliveryOrder, JobRequest, Submitted, Within
-from catena.master.jobs.sender import Cancellation, DeliveryLedger, JobSender, Messages
+from catena.master.jobs.sender import Cancellation, DeliveryLedger, JobSender, OrderPacker
 from catena.master.jobs.steady_clock import SteadyClock
 from catena.master.requests import once
 from catena.master.store import restored
@@ -141,20 +141,20 @@ class Jobs:
         )
         new = job_rows.NewJob(spec, request, states, limit)
         orders = self._orders(new)
-        messages = self._parts.job_sender.messages()
+        packer = self._parts.job_sender.packer()
         # Check before storing: an order that cannot be sent would block the queue of its minion
         # for ever. A batch may have no order yet, so check the job's spec instead.
         for one in [order.spec for order in orders] if request.payloads else [spec]:
-            messages.check(one)
-        send = partial(self._send, orders, messages)
+            packer.check(one)
+        send = partial(self._send, orders, packer)
         return await self._store.write(lambda conn: self._insert(conn, new, within, send))
 
     def _send(
-        self, orders: list[DeliveryOrder], messages: Messages, paused: Collection[str] = ()
+        self, orders: list[DeliveryOrder], packer: OrderPacker, paused: Collection[str] = ()
     ) -> None:
         """Send the orders of a new job, except to minions on which its work is paused."""
-        some = [order for order in orders if order.minion not in paused] if paused else orders
-        self._parts.job_sender.send(some, messages)
+        sendable = [order for order in orders if order.minion not in paused] if paused else orders
+        self._parts.job_sender.send(sendable, packer)
 
     async def cancel(
         self, jid: str, minions: Collection[str] = (), user: str = "", reason: str = ""
@@ -176,12 +176,12 @@ class Jobs:
                 self._parts.job_sender.cancel(Cancellation(minion, jid, text))
         return outcome
 
-    async def abandon(self, minion: str, reason: str) -> None:
+    async def cancel_open(self, minion: str, reason: str) -> None:
         """Cancel every open job of *minion*, because its name will belong to another host."""
-        await self._store.write(lambda conn: self.abandon_in(conn, minion, reason))
+        await self._store.write(lambda conn: self.cancel_open_in(conn, minion, reason))
 
-    def abandon_in(self, conn: sa.Connection, minion: str, reason: str) -> None:
-        """Cancel every open job of *minion*, as `abandon`, in the running transaction."""
+    def cancel_open_in(self, conn: sa.Connection, minion: str, reason: str) -> None:
+        """Cancel every open job of *minion*, as `cancel_open`, in the running transaction."""
         for jid in job_rows.open_jids(conn, minion):
             if self._cancel(conn, jid, (minion,), reason)[minion] == "stopping":
                 order = Cancellation(minion, jid, reason)

@@ -164,7 +164,7 @@ async def _live(
                 if (minion in connected) is not up[minion]:
                     up[minion] = not up[minion]
                     yield JobPresenceItem(minion, up[minion])
-        for item in await watch.some(checked + PRESENCE_SECONDS - loop.time()):
+        for item in await watch.next_items(checked + PRESENCE_SECONDS - loop.time()):
             if seen.is_new(item):
                 yield item
     yield JobEnd(jid, states)

@@ -12,7 +12,7 @@ from catena.core.errors import RecordError
 from catena.core.frozen import replace
 from catena.core.job import ActionKind, ChainManifest, JobSpec, Payload
 from catena.core.payloads import OlderAgentError, chain_of, of_chain
-from catena.master.jobs.sender import Messages
+from catena.master.jobs.sender import OrderPacker
 from catena.minion.jobs.folder import unpacked_order
 from catena.minion.jobs.store import JobStore
 from catena.transport import wire
@@ -70,7 +70,7 @@ def test_plain_order_of_an_older_master_arrives_without_a_payload() -> None:
 @pytest.mark.parametrize("agent_wire", range(1, PAYLOADS))
 def test_older_agent_gets_the_fields_that_it_knows(name: str, agent_wire: int) -> None:
     recorded = fields(ORDERS[name]["frame"][wire.HEADER_BYTES :])
-    sent = Messages(SENT_AT).of(order_of(ORDERS[name]["frame"]).spec, agent_wire)
+    sent = OrderPacker(SENT_AT).pack(order_of(ORDERS[name]["frame"]).spec, agent_wire)
     assert wire.unpack_body(sent.body, LIMIT)["now"] == SENT_AT
     # Where a field has its default, it may be left out.
     assert {"chain": None, **fields(bytes(sent.body))} == recorded
@@ -78,17 +78,17 @@ def test_older_agent_gets_the_fields_that_it_knows(name: str, agent_wire: int) -
 
 def test_current_agent_gets_the_payload_with_its_kind() -> None:
     spec = order_of(ORDERS["start"]["frame"]).spec
-    sent = fields(bytes(Messages(SENT_AT).of(spec, AGENT_WIRE).body))
+    sent = fields(bytes(OrderPacker(SENT_AT).pack(spec, AGENT_WIRE).body))
     assert "chain" not in sent
     assert sent["payload"]["kind"] == "chain"
-    frame = wire.pack(Messages(SENT_AT).of(spec, AGENT_WIRE))
+    frame = wire.pack(OrderPacker(SENT_AT).pack(spec, AGENT_WIRE))
     assert order_of(frame) == JobOrder(spec, SENT_AT)
 
 
 def test_payload_of_another_kind_is_not_sent_to_an_older_agent() -> None:
     spec = JobSpec("20261122200000000009", "test.ping", payload=Payload("playbook", 4, 1, {}))
     with pytest.raises(OlderAgentError, match="runs no playbook: upgrade it first"):
-        Messages(SENT_AT).of(spec, PAYLOADS - 1)
+        OrderPacker(SENT_AT).pack(spec, PAYLOADS - 1)
 
 
 def test_invalid_manifest_is_refused_naming_its_field() -> None:

@@ -1,4 +1,4 @@
-"""Batched jobs and subsets: who begins, who waits, who never begins."""
+"""Batched jobs and subsets: which minions begin, wait, or never begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed reactions in a real store: written, shown, tried again by the next run of the reactor."""
+"""Failed reactions in a real store: written, listed, and retried by the next reactor."""
 
 from __future__ import annotations
 

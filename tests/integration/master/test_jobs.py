@@ -1,4 +1,4 @@
-"""A job from its order to its stored return, and everything that can come between."""
+"""Jobs from their submission to their stored return, with failures in between."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ async def test_cancelled_order_that_was_lost_is_not_resent() -> None:
         done = await master.submit()
         assert [spec.jid for spec in web1.orders()] == [done.jid]
         web1.link.cut("test")
-        await master.jobs.abandon("web1", "its key was deleted by anna")
+        await master.jobs.cancel_open("web1", "its key was deleted by anna")
         web1.pump()
         await web1.hello()
         assert len(web1.orders()) == 1

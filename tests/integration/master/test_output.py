@@ -1,3 +1,5 @@
+"""Output of running jobs: stored chunks, limits and live items."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -17,7 +19,7 @@ def output(jid: str, at: int, text: str, **more: Any) -> JobOutput:
     return JobOutput(jid=jid, at=at, text=text, **words)
 
 
-async def test_parts_are_stored_once_confirmed_and_shown_to_a_watcher() -> None:
+async def test_chunks_are_stored_once_confirmed_and_shown_to_a_watcher() -> None:
     async with a_master() as bench:
         (minion,) = await bench.connect("m1")
         done = await bench.submit("m1", fun="cmd.run")
@@ -53,7 +55,7 @@ async def test_output_for_an_ended_job_or_another_minion_is_not_stored() -> None
         assert JobOutputItem not in kinds and JobReturnItem in kinds
 
 
-async def test_output_above_the_limit_is_marked_and_invalid_parts_are_refused() -> None:
+async def test_output_above_the_limit_is_marked_and_invalid_chunks_are_refused() -> None:
     async with a_master(job_output_kib=1) as bench:
         (minion,) = await bench.connect("m1")
         done = await bench.submit("m1", fun="cmd.run")
@@ -81,7 +83,7 @@ async def test_output_is_requested_only_from_agents_that_support_it() -> None:
         assert (newer.output_limit, newer.output_per_second) == (8 * 1024, 64 * 1024)
 
 
-async def test_number_of_stored_parts_is_bounded_however_small_they_are() -> None:
+async def test_number_of_stored_chunks_is_bounded_however_small_they_are() -> None:
     async with a_master(job_output_kib=1) as bench:
         (minion,) = await bench.connect("m1")
         done = await bench.submit("m1", fun="cmd.run")

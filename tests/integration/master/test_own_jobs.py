@@ -1,4 +1,4 @@
-"""Jobs that a minion began itself, and what it may say of their ids."""
+"""Jobs that a minion began itself, and the jids that it may choose."""
 
 from __future__ import annotations
 

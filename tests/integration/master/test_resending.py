@@ -1,4 +1,4 @@
-"""Orders and cancellations that did not arrive: who gets them again, and what a round costs."""
+"""Resent orders and cancellations, and the cost of each round of resending."""
 
 from __future__ import annotations
 

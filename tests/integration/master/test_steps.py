@@ -1,4 +1,4 @@
-"""Steps of running jobs: how many a master stores."""
+"""Steps of running jobs: limits of what a master stores."""
 
 from __future__ import annotations
 
