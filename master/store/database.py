@@ -29,6 +29,7 @@ from catena.master.store import schema, sole
 from catena.master.store.fast import direct
 from catena.master.store.fast.log_room import CHECKPOINT_PAGES
 from catena.master.store.fast.pending import Pending
+from catena.master.store.metadata import StoreCorruptError as StoreCorruptError
 from catena.master.store.sole import Sole
 
 log = logging.getLogger(__name__)
@@ -52,10 +53,6 @@ _HOOKS = "catena_after_commit"
 
 class StoreUnavailableError(TryLaterError):
     """The database cannot be written now; nothing of the request was stored."""
-
-
-class StoreCorruptError(CatenaError):
-    """The database file is damaged; restore it from a backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +228,9 @@ class Store:
                 return fn(conn)
         except sa.exc.DBAPIError as error:
             raise self._reported(error) from error
+        except StoreCorruptError as error:
+            self.report_damage(str(error))
+            raise
 
     def _reported(self, error: sa.exc.DBAPIError) -> CatenaError:
         """Return *error* as one of this module's errors, and report damage."""
@@ -326,6 +326,9 @@ class Store:
                 time.sleep(LOCKED_PAUSE_SECONDS)
 
     def _report(self, outcomes: list[_Outcome]) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome.error, StoreCorruptError):
+                self.report_damage(str(outcome.error))
         self._call(_settle, outcomes)
 
     def _call(self, function: Callable[[Any], object], argument: Any) -> None:
@@ -472,9 +475,7 @@ def _is_locked(error: sa.exc.DBAPIError) -> bool:
 def _translated(error: sa.exc.DBAPIError) -> CatenaError:
     text = str(error.orig)
     if "malformed" in text or "not a database" in text:
-        return StoreCorruptError(
-            f"the database is damaged ({text}); stop the master, then: catena store restore BACKUP"
-        )
+        return StoreCorruptError.because(text)
     if isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError)):
         return StoreUnavailableError(f"the database can't be used now: {text}")
     return CatenaError(f"the database refused a statement: {text}")

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import sqlalchemy as sa
 
+from catena.core.errors import CatenaError
 from catena.core.records import plain
 
 #: Constraints have names, so that both SQLite (batch ALTER) and PostgreSQL can drop them.
@@ -34,6 +35,17 @@ class Words(sa.types.TypeDecorator[str]):
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Return *value* with a visible character in place of each NUL."""
         return value.replace("\0", "\ufffd") if value else value
+
+
+class StoreCorruptError(CatenaError):
+    """The database file is damaged; restore it from a backup."""
+
+    @classmethod
+    def because(cls, why: str) -> StoreCorruptError:
+        """Return the error with the remedy."""
+        return cls(
+            f"the database is damaged ({why}); stop the master, then: catena store restore BACKUP"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,14 @@ class MessagePackType(sa.types.TypeDecorator[Any]):
         return (value if type(value) is Ready else Ready.of(value)).packed
 
     def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> Any:
-        """Return the stored value; None for NULL and for WITH_ANOTHER."""
+        """Return the stored value; None for NULL and for WITH_ANOTHER.
+
+        Raises:
+            StoreCorruptError: the stored bytes are damaged; SQLite's own checks don't find that.
+        """
         if not value:
             return None
-        return msgpack.unpackb(value, raw=False, strict_map_key=False)
+        try:
+            return msgpack.unpackb(value, raw=False, strict_map_key=False)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise StoreCorruptError.because(f"a value is no MessagePack: {error}") from None

@@ -32,6 +32,7 @@ from catena.master.store.database import (
 )
 from catena.master.store.execution_tables import RUNS
 from catena.master.store.fast.log_room import CHECKPOINT_PAGES
+from catena.master.store.metadata import Ready
 from tests.support.waiting import run_ready_tasks, until
 
 FACTS = tables.FACTS
@@ -416,3 +417,25 @@ async def test_a_tag_with_control_characters_is_refused(store: Store, tag: str) 
     bus = EventBus(store, SystemClock())
     with pytest.raises(CatenaError, match="tag"):
         await bus.fire(tag, {})
+
+
+DAMAGED = (b"\xc1", b"\xa5ab", b"\x80\x80", b"\xa2\xff\xfe", b"\x81\x90\x01")
+
+
+@pytest.mark.parametrize("value", DAMAGED)
+@pytest.mark.parametrize("way", ["read", "write"])
+async def test_damaged_value_is_reported_as_damage_of_the_database(
+    tmp_path: Path, value: bytes, way: str
+) -> None:
+    async with opened(tmp_path) as store:
+        found: list[str] = []
+        store.on_damage = found.append
+        row = {"tag": "a/b", "data": Ready(value), "at": 1.0}
+        await store.write(lambda conn: conn.execute(sa.insert(tables.EVENTS).values(row)))
+        query = sa.select(tables.EVENTS.c.data)
+        with pytest.raises(StoreCorruptError, match="store restore"):
+            await getattr(store, way)(lambda conn: conn.execute(query).all())
+        await until(lambda: bool(found))
+        assert "no MessagePack" in store.damage and found == [store.damage]
+        with pytest.raises(StoreCorruptError, match="new jobs are refused"):
+            store.refuse_when_damaged()
