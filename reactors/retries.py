@@ -193,8 +193,10 @@ class Retries:
             while True:
                 self._changed.clear()
                 left = self._begin_due()
+                # Not wait_for: on Python 3.11 it loses a cancellation that comes with a change.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), left)
+                    async with asyncio.timeout(left):
+                        await self._changed.wait()
         finally:
             for task in self._tasks:
                 task.cancel()

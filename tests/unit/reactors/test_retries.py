@@ -362,3 +362,24 @@ async def test_reaction_kept_while_the_others_are_read_is_tried_too() -> None:
     kept.go_on.set()
     await loading
     assert [failed.id for failed in retries.waiting()] == [1, 2]
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_cancellation_that_coincides_with_a_change_ends_the_retries(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def attempt(failed: Failed) -> None:
+        return
+
+    # The retries wait for a time or a change.
+    monkeypatch.setattr(retries_module, "FIRST_SECONDS", 5.0)
+    retries = Retries(KeptInMemory(), attempt, lambda: 0.0)
+    await retries.add(a_failed())
+    task = asyncio.create_task(retries.run())
+    await run_ready_tasks()
+    retries._changed.set()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    await run_ready_tasks()
+    assert task.done()
