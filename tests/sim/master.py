@@ -139,13 +139,19 @@ class SimStore(Store):
 
 
 class _Workers:
-    """In place of worker processes: the same tasks, here."""
+    """A double of the pool of worker processes, which runs the tasks in this process."""
 
-    def __init__(self, settings: dict[str, Any], count: int, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        count: int,
+        timeout_seconds: float,
+        engine_tasks: Mapping[str, str] | None = None,
+    ) -> None:
         self._kept: dict[tuple[str, str], Any] = {}
 
-    async def call(self, task: str, params: Mapping[str, Any], line: str = "") -> Any:
-        """Do a task."""
+    async def call(self, task: str, params: Mapping[str, Any], queue: str = "") -> Any:
+        """Run a task and return its value."""
         await asyncio.sleep(0.01)
         if task == "pillar":
             return {"pillar": {}, "errors": []}
