@@ -13,7 +13,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from catena.core.errors import CatenaError
-from catena.master.store import chain_tables, execution_tables, schema, ssh_tables, tables, wal
+from catena.master.store import schema, wal
 from catena.master.store.database import StoreCorruptError
 from catena.master.store.metadata import METADATA
 
@@ -22,8 +22,6 @@ QUICK_BYTES = 200 * 1024 * 1024
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _FAULTS_SHOWN = 5
-#: Imported so that METADATA contains every table.
-_TABLES = (tables, execution_tables, chain_tables, ssh_tables)
 
 
 def is_empty(database: Path) -> bool:

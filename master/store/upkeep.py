@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from catena.core import checkup
 from catena.core.errors import NotFoundError, UsageError
-from catena.master.store import chain_tables, lock, schema, soundness, tables
+from catena.master.store import lock, schema, soundness
 from catena.master.store.database import (
     LOCK_PATIENCE_SECONDS,
     StoreCorruptError,
@@ -25,8 +25,6 @@ from catena.master.store.database import (
 )
 from catena.master.store.metadata import METADATA
 
-#: Imported so that METADATA contains every table.
-_TABLES = (tables, chain_tables)
 _COUNT = sa.select(sa.func.count())
 
 

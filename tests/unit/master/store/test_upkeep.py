@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -313,3 +314,25 @@ async def test_size_limit_deletes_the_oldest_rows_but_no_recent_ones(database: P
     assert upkeep.summary(url(database)).rows["event"] >= 10
     upkeep.vacuum(database)
     assert database.stat().st_size <= 2 * retention.MIB
+
+
+def test_every_module_of_tables_belongs_to_the_schema() -> None:
+    folder = Path(schema.__file__).parent
+    found = {path.stem for path in (*folder.glob("*_tables.py"), *folder.glob("tables.py"))}
+    assert found == {module.__name__.rpartition(".")[2] for module in schema.TABLES}
+
+
+async def test_summary_and_check_see_every_table_without_other_imports(tmp_path: Path) -> None:
+    await written(tmp_path / "master.db", lambda conn: None)
+    code = (
+        "import sys\n"
+        "from catena.master.store import upkeep\n"
+        "print(*upkeep.summary(sys.argv[1]).rows, *upkeep.METADATA.tables)"
+    )
+    argv = (sys.executable, "-I", "-c", code, url(tmp_path / "master.db"))
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*argv, stdout=pipe)
+    out, _ = await process.communicate()
+    owned = [each for module in schema.TABLES for each in vars(module).values()]
+    tables = {each.name for each in owned if isinstance(each, sa.Table)}
+    assert sorted(out.decode().split()) == sorted([*tables, *tables])
