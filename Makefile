@@ -76,7 +76,7 @@ trees: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@# Through a missing link mypy would read a tenth of the house and call it clean.
+	@# Through a missing link mypy would check a tenth of the code and report no errors.
 	@count=$$(find -L catena tests examples/demo bench -name '*.py' -not -path 'tests/cases/*' | wc -l); \
 	    said=$$($(BIN)/mypy); echo "$$said"; \
 	    case "$$said" in *"no issues found in $$count source files"*) ;; *) exit 1;; esac

@@ -299,7 +299,7 @@ class Jobs:
         for minion, why in paused.items():
             self._deliveries.pause(conn, new.spec.jid, minion, why)
         if new.request.idempotency_key:
-            once.kept()
+            once.hit_stored_failpoint()
         return submitted
 
     def _orders(self, new: job_rows.NewJob) -> list[DeliveryOrder]:

@@ -37,8 +37,8 @@ class Reader(Protocol):
         """Run *fn* on a snapshot."""
 
 
-def kept() -> None:
-    """Reach the failpoint of a request and its key in the running transaction."""
+def hit_stored_failpoint() -> None:
+    """Hit the failpoint after a request and its key were stored in the running transaction."""
     failpoints.hit("master.request.kept")
 
 
@@ -85,7 +85,7 @@ class Once:
             value = fn(conn)
             new = rows.NewRequest(self.user, self.key, self.verb, self.digest, value, self.at)
             rows.insert(conn, new)
-            kept()
+            hit_stored_failpoint()
             return value
 
         return run

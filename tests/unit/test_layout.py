@@ -1,4 +1,4 @@
-"""The house stands as setup.cfg says; a package that nobody listed would miss in the wheel."""
+"""setup.cfg lists every package; a wheel lacks the packages that are not listed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_python_file_lies_in_a_listed_package() -> None:
 
 
 def test_migrations_follow_each_other_up_to_the_head() -> None:
-    # Two that were made side by side merge without a conflict, and leave no schema to start with.
+    # Two migrations with the same number merge without a conflict, but the master can't start.
     folder = ROOT / "master" / "store" / "migrations" / "versions"
     texts = [path.read_text("utf-8") for path in sorted(folder.glob("r*.py"))]
     found = [re.findall(r'^(?:down_)?revision = (?:"(\d+)"|None)', text, re.M) for text in texts]

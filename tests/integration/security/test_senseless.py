@@ -70,7 +70,7 @@ ODD: list[Any] = [
     {"\0": "\n", "\n": "\0", "\u202e\x1b": "' OR 1=1 --", "x" * 20_000: "x" * 20_000},
 ]  # fmt: skip
 FAULTS = ("internal error", "its log says why", "can't be used now")
-#: What they do is decided by other fields than these, or ends what the test needs.
+#: Verbs that this test does not send: watches never end, and the fields of blob.put must agree.
 LEFT_OUT = {"chain.watch", "job.watch", "event.watch", "blob.put"}
 _numbers = itertools.count(1)
 

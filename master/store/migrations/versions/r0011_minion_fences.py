@@ -1,4 +1,4 @@
-"""What one minion has to forget, found without a look at all that it ever ran."""
+"""An index of the fenced runs of each minion."""
 
 from __future__ import annotations
 
