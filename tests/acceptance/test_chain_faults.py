@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
 import signal
-import subprocess
 import zipfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import host
 import pytest
 from fleet import Fleet, wait_for
 
 import catena
-from catena.core.errors import CatenaError
+from tests.acceptance.chain_steps import (
+    CHAIN_SECONDS,
+    SEED,
+    agent_of,
+    commands,
+    cut_power,
+    ended,
+    note,
+    resume_file,
+    view,
+    wait_for_moment,
+    with_reboot,
+    witness,
+)
 from tests.acceptance.conftest import make_fleet, running
 
 #: Chains of each test that kills at random moments: `tests.sim` kills at any.
 ROUNDS = 2
-#: Maximum time for the end of a chain, in seconds.
-CHAIN_SECONDS = 200.0
-#: Kills are at random moments; a failure says which seed it had.
-SEED = int(os.environ.get("CATENA_TEST_SEED", str(random.randrange(10**6))))
 
 
 @pytest.fixture(scope="module")
@@ -36,38 +41,6 @@ def fleet() -> Iterator[Fleet]:
     made.add("stuck", {"reboot_command": ["true"], "reboot_deadline_minutes": 1})
     made.add("alone", {"resume": "local", "resume_after_seconds": 0})
     yield from running(made)
-
-
-def note(fleet: Fleet, chain: str, word: str) -> str:
-    """A command that writes chain, host and a word to a witness file."""
-    return f"echo {chain}:$CATENA_DEMO_HOST:{word} >> {fleet.folder / 'witness'}"
-
-
-def witness(fleet: Fleet, chain: str) -> Counter[str]:
-    """Return how often each word of a chain was written, as `host:word`."""
-    path = fleet.folder / "witness"
-    lines = path.read_text().split() if path.exists() else []
-    return Counter(
-        line.removeprefix(f"{chain}:{fleet.folder}/hosts/")
-        for line in lines
-        if line.startswith(f"{chain}:")
-    )
-
-
-def view(fleet: Fleet, label: str) -> dict[str, Any]:
-    """Return a chain; {} while the master is away."""
-    with contextlib.suppress(CatenaError):
-        return fleet.shown(label)
-    return {}
-
-
-def ended(fleet: Fleet, label: str, patience: float = CHAIN_SECONDS) -> dict[str, Any]:
-    def over() -> dict[str, Any]:
-        shown = view(fleet, label)
-        return shown if shown.get("state") in ("done", "failed", "cancelled") else {}
-
-    shown: dict[str, Any] = wait_for(f"the end of {label} (seed {SEED})", over, patience)
-    return shown
 
 
 def cleaned(fleet: Fleet, minion: str) -> bool:
@@ -83,29 +56,6 @@ def actions(shown: dict[str, Any], minion: str) -> list[tuple[str, str]]:
     """Return (status, reason or comment) of each action of a minion."""
     (mine,) = (m["actions"] for m in shown["minions"] if m["minion"] == minion)
     return [(a["status"], a["reason"] or a["comment"]) for a in mine]
-
-
-def with_reboot(fleet: Fleet, label: str, target: str) -> None:
-    fleet.catena("chain", "create", label)
-    for action in (
-        ["--cmd", note(fleet, label, "first") + "; sleep 0.2"],
-        ["--reboot"],
-        ["--cmd", "sleep 0.2; " + note(fleet, label, "second")],
-    ):
-        fleet.catena("chain", "add", label, "-L", "-t", target, *action)
-
-
-def agent_of(fleet: Fleet, name: str) -> int:
-    """Return the pid of a host's daemon."""
-    for pid in host.processes(fleet.home(name)):
-        line = (Path("/proc") / str(pid) / "cmdline").read_bytes()
-        if b"catena.minion.daemon" in line:
-            return pid
-    return 0
-
-
-def resume_file(fleet: Fleet, name: str) -> Path:
-    return fleet.home(name) / "etc/catena/minion.d/_mgractionchains.conf"
 
 
 def test_master_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -> None:
@@ -125,11 +75,6 @@ def test_master_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -
         assert witness(fleet, label) == wanted, SEED
 
 
-def wait_for_moment(seconds: float) -> None:
-    """Let *seconds* go by."""
-    subprocess.run(["sleep", f"{seconds:.3f}"], check=True)
-
-
 def test_agent_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) -> None:
     moments = random.Random(SEED)
     for round_ in range(ROUNDS):
@@ -146,17 +91,6 @@ def test_agent_killed_at_any_moment_loses_and_repeats_no_action(fleet: Fleet) ->
         shown = ended(fleet, label)
         assert shown["state"] == "done", (SEED, shown)
         assert set(witness(fleet, label).values()) == {1}, SEED
-
-
-def cut_power(fleet: Fleet, name: str) -> None:
-    """End every process of a host at once, then start the host again."""
-    while pids := list(host.processes(fleet.home(name))):
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    fleet.tell_host(name, "start")
 
 
 def test_command_is_interrupted_and_not_repeated_after_a_power_failure(
@@ -197,16 +131,6 @@ def test_chain_continues_when_an_interrupted_command_is_marked_done(
     fleet.catena("chain", "resolve", label, "--mark-done", "--minion", "web2")
     assert ended(fleet, label)["state"] == "done"
     assert witness(fleet, label) == {"web2:begun": 1, "web2:after": 1}
-
-
-def commands(fleet: Fleet, name: str) -> str:
-    found = []
-    for pid in host.processes(fleet.home(name)):
-        try:
-            found.append((Path("/proc") / str(pid) / "cmdline").read_bytes().replace(b"\0", b" "))
-        except OSError:
-            continue
-    return b"\n".join(found).decode(errors="replace")
 
 
 def test_second_chain_waits_behind_the_first_with_a_reason(fleet: Fleet) -> None:

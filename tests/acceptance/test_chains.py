@@ -10,34 +10,13 @@ from typing import Any
 import pytest
 from fleet import Fleet
 
+from tests.acceptance.chain_scripts import note, script, statuses, witness
 from tests.acceptance.conftest import make_fleet, running, write_tree
 
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
     yield from running(make_fleet({"web1": {}, "web2": {}, "db1": {}}))
-
-
-def witness(fleet: Fleet, name: str) -> Counter[str]:
-    """Return how often each line was written to a file outside the product."""
-    path = fleet.folder / name
-    return Counter(path.read_text().split()) if path.exists() else Counter()
-
-
-def script(fleet: Fleet, name: str, body: str) -> str:
-    path = fleet.folder / f"{name}.sh"
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    return str(path)
-
-
-def note(fleet: Fleet, file: str, word: str) -> str:
-    """A command that writes the minion's machine id and a word to a witness file."""
-    return f"echo $CATENA_DEMO_HOST:{word} >> {fleet.folder / file}"
-
-
-def statuses(fleet: Fleet, label: str) -> dict[str, list[str]]:
-    shown = json.loads(fleet.catena("chain", "show", label, "--out", "json").stdout)
-    return {m["minion"]: [a["status"] for a in m["actions"]] for m in shown["minions"]}
 
 
 def shown(fleet: Fleet, label: str) -> dict[str, Any]:

@@ -8,14 +8,17 @@ from collections.abc import Iterator
 import pytest
 from fleet import Fleet, wait_for
 
-from tests.acceptance.conftest import make_fleet, running
-from tests.acceptance.test_chain_faults import ended, note, resume_file, witness
-from tests.acceptance.test_two_chains import (
+from tests.acceptance.chain_steps import (
+    ended,
+    note,
     note_of,
+    resume_file,
     run_plain_chain,
     schedule,
     wait_for_reboot_state,
+    witness,
 )
+from tests.acceptance.conftest import make_fleet, running
 
 
 @pytest.fixture(scope="module")

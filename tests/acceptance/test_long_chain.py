@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fleet import Fleet, wait_for
 
+from tests.acceptance.chain_steps import view
 from tests.acceptance.conftest import make_fleet, running
-from tests.acceptance.test_chain_faults import view
+from tests.support.newer_wheel import NEWER, newer_wheel
 
-ROOT = Path(__file__).parents[2]
-NEWER = "0.1.99"
 ONCE = 8
-
-
-def newer_wheel(folder: Path) -> Path:
-    """Build this checkout as a newer version."""
-    source = folder / "source"
-    shutil.copytree(
-        ROOT, source, symlinks=True,
-        ignore=shutil.ignore_patterns(".git", ".venv", "tests", "build", "*.egg-info", ".*_cache"),
-    )  # fmt: skip
-    (source / "catena/__init__.py").write_text(f'"""catena."""\n\n__version__ = "{NEWER}"\n')
-    # By the build backend itself: an environment made without ensurepip has no pip in it.
-    code = "from setuptools.build_meta import build_wheel; import sys; build_wheel(sys.argv[1])"
-    (folder / "wheels").mkdir()
-    subprocess.run(
-        [sys.executable, "-c", code, str(folder / "wheels")],
-        check=True, capture_output=True, cwd=source,
-    )  # fmt: skip
-    (wheel,) = (folder / "wheels").glob("*.whl")
-    return wheel
 
 
 @pytest.fixture(scope="module", params=[3, pytest.param(10, marks=pytest.mark.slow)])

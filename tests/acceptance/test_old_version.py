@@ -10,8 +10,8 @@ import pytest
 from fleet import Fleet, wait_for
 
 import catena
+from tests.acceptance.chain_scripts import note, script, statuses, witness
 from tests.acceptance.conftest import make_fleet, running
-from tests.acceptance.test_chains import note, script, statuses, witness
 from tests.support import old_version
 
 pytestmark = pytest.mark.versions

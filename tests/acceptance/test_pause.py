@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from fleet import Fleet, wait_for
 
+from tests.acceptance.chain_steps import ended, note, view, witness
 from tests.acceptance.conftest import make_fleet, running
-from tests.acceptance.test_chain_faults import ended, note, view, witness
 
 
 @pytest.fixture(scope="module")

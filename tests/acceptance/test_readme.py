@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from fleet import wait_for
 
-from tests.integration.services.test_services import Booted, booted_from
+from tests.support.booted import Booted, booted_from
 from tests.support.debian_roots import overlay
 
 pytestmark = [

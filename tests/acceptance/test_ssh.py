@@ -18,8 +18,8 @@ from catena.cli.commands import run
 from catena.client.settings import master_settings
 from catena.core.job import JobSpec
 from catena.ssh.push.ledger import Begun, PushLedger
+from tests.support.injections import INJECTIONS
 from tests.support.ssh_server import USER, SshServer
-from tests.unit.ssh.connect.test_target import INJECTIONS
 
 CATENA = str(Path(sys.executable).with_name("catena"))
 ROSTER = """\

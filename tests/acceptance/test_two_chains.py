@@ -10,23 +10,26 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fleet import Fleet, wait_for
 
-from tests.acceptance.conftest import make_fleet, running
-from tests.acceptance.test_chain_faults import (
+from tests.acceptance.chain_steps import (
     agent_of,
     cut_power,
     ended,
     note,
+    note_of,
     resume_file,
+    run_plain_chain,
+    schedule,
     view,
     wait_for_moment,
+    wait_for_reboot_state,
     with_reboot,
     witness,
 )
+from tests.acceptance.conftest import make_fleet, running
 
 #: At most so many jobs of one function may come of what one test does.
 FEW = 12
@@ -58,15 +61,6 @@ def jobs(fleet: Fleet, fun: str) -> int:
     """Return how many jobs of a function the master has made."""
     listed = json.loads(fleet.catena("job", "list", "--out", "json", "--limit", "1000").stdout)
     return sum(1 for job in listed if job["fun"] == fun)
-
-
-def wait_for_reboot_state(fleet: Fleet, label: str) -> None:
-    wait_for(f"{label} at its reboot", lambda: "waits for the boot" in str(view(fleet, label)))
-
-
-def schedule(fleet: Fleet, label: str) -> None:
-    with_reboot(fleet, label, "one")
-    fleet.catena("chain", "schedule", label)
 
 
 @pytest.mark.parametrize("kills", [0, 3])
@@ -118,7 +112,7 @@ def test_cancel_of_a_queued_chain_does_not_stop_the_one_that_resumes(fleet: Flee
 
 
 def running_commands(fleet: Fleet) -> str:
-    from tests.acceptance.test_chain_faults import commands
+    from tests.acceptance.chain_steps import commands
 
     return commands(fleet, "one")
 
@@ -230,22 +224,6 @@ def test_next_chain_waits_for_a_failing_clean_and_continues_by_itself(fleet: Fle
     assert witness(fleet, "behind") == {"one:ran": 1}
     assert view(fleet, "beyond")["state"] == "cancelled"
     assert witness(fleet, "beyond") == {}
-
-
-def note_of(fleet: Fleet, label: str) -> str:
-    """Return what is said of the host in a chain."""
-    (minion,) = view(fleet, label)["minions"]
-    return str(minion["note"])
-
-
-def run_plain_chain(fleet: Fleet, label: str) -> None:
-    """See that a plain chain goes through on the host."""
-    fleet.catena("chain", "create", label)
-    fleet.catena("chain", "add", label, "-t", "one", "--cmd", note(fleet, label, "ran"))
-    fleet.catena("chain", "schedule", label)
-    shown: dict[str, Any] = ended(fleet, label)
-    assert shown["state"] == "done", shown
-    assert witness(fleet, label) == {"one:ran": 1}
 
 
 def test_chain_lost_by_its_host_is_reported_with_that_reason(fleet: Fleet, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import host
 from fleet import Fleet, FleetError, wait_for
 
 from catena.core.checkup import is_locked
+from catena.core.failpoint_rules import FAILPOINTS
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
 
 #: How long a chain may take on a loaded machine, faults included.
@@ -210,3 +211,11 @@ def rig(points: Mapping[str, str], master: str = "") -> Iterator[Rig]:
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+#: A process that ends here may have been in the middle of a command, as far as anybody can tell.
+#: Files and journal are written there, too; at which hit depends on who comes first.
+INTERRUPTS = {
+    "chain.begin.after", "chain.end.before",
+    *(name for name in FAILPOINTS if name.startswith(("file.", "journal."))),
+}  # fmt: skip

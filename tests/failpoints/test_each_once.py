@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 from catena.core.failpoint_rules import FAILPOINTS
-from tests.acceptance.test_long_chain import newer_wheel
-from tests.failpoints.rig import Rig, rig
+from tests.failpoints.rig import INTERRUPTS, Rig, rig
+from tests.support.newer_wheel import newer_wheel
 
 #: Which hit of a place lies in the chain, where the first ones do not.
 AT = {
@@ -23,12 +23,6 @@ AT = {
 }  # fmt: skip
 #: The master writes fewer files, and no journal.
 AT_MASTER = {**AT, "file.write": 2, "file.rename": 3, "file.renamed": 4}
-#: A process that ends here may have been in the middle of a command, as far as anybody can tell.
-#: Files and journal are written there, too; at which hit depends on who comes first.
-INTERRUPTS = {
-    "chain.begin.after", "chain.end.before",
-    *(name for name in FAILPOINTS if name.startswith(("file.", "journal."))),
-}  # fmt: skip
 #: Passed only where an agent changes its version, or a chain is called off: tested apart.
 APART = {"agent.upgrade.switched", "master.chain.fence"}
 

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from catena.core.failpoint_rules import FAILPOINTS
-from tests.acceptance.test_long_chain import newer_wheel
-from tests.failpoints.rig import Rig, rig
-from tests.failpoints.test_each_once import INTERRUPTS
+from tests.failpoints.rig import INTERRUPTS, Rig, rig
+from tests.support.newer_wheel import newer_wheel
 
 pytestmark = pytest.mark.failpoints
 

@@ -11,7 +11,7 @@ import pytest
 
 from catena.core.errors import CatenaError
 from catena.core.failpoint_rules import FAILPOINTS
-from tests.integration.ssh.test_push import Site, rows
+from tests.integration.ssh.push_site import Site, rows
 from tests.support.pushed import end_runs
 
 pytestmark = pytest.mark.failpoints

@@ -25,8 +25,8 @@ from catena.runtime import agent_versions
 from catena.runtime.chain_store import ChainStore
 from catena.transport import keys
 from catena.transport.messages import EventFired
+from tests.sim.cut_cases import JID, MANIFEST, Files, nothing, point, resume_file
 from tests.sim.cuts import Bench
-from tests.sim.test_power_cuts import JID, MANIFEST, Files, nothing, point, resume_file
 
 
 def test_found_job_survives_the_next_power_failure(below: Path) -> None:

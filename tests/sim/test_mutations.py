@@ -18,8 +18,9 @@ from catena.runtime.chain_store import Chain
 from catena.runtime.chunk_run import ChunkHooks
 from catena.runtime.journal import Journal, JournalDamagedError
 from catena.runtime.resume_file import ResumeFile
-from tests.sim import test_power_cuts, world
+from tests.sim import world
 from tests.sim.breaking import SEARCH_SECONDS, Mutation, assert_detected
+from tests.sim.cut_cases import assert_journal_keeps_appended_records
 from tests.sim.world import World
 
 #: Worlds until one must have shown it.
@@ -157,6 +158,4 @@ def test_power_failure_checker_detects_a_journal_that_keeps_torn_records(below: 
     with ExitStack() as stack:
         takes_torn_records(stack, None)
         with pytest.raises((AssertionError, JournalDamagedError)):
-            test_power_cuts.test_journal_keeps_appended_records_and_at_most_the_unfinished_one(
-                below
-            )
+            assert_journal_keeps_appended_records(below)

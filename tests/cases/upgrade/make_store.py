@@ -54,9 +54,9 @@ from catena.transport.messages import (
 from tests.integration.master import bench as bench_module
 from tests.integration.master.bench import Bench, Script, a_master
 from tests.integration.master.chains.bench import key, row
-from tests.integration.master.test_keys import Knocker
-from tests.integration.master.test_ssh_worker import Visit
-from tests.integration.master.test_ssh_worker import Host as SshHost
+from tests.integration.master.knocker import Knocker
+from tests.integration.master.ssh_hosts import Visit
+from tests.integration.master.ssh_hosts import Host as SshHost
 from tests.support import postgres_server
 
 COMMIT = "6794b20"

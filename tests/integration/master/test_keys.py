@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +11,7 @@ from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from catena.master.keys import enrol
 from catena.master.requests.once import Once
 from catena.master.store.tables import REQUESTS
-from catena.transport.keys import KeyPair, generate, token_proof
+from catena.transport.keys import generate, token_proof
 from catena.transport.messages import (
     EnrolOffer,
     EnrolProbe,
@@ -22,42 +21,9 @@ from catena.transport.messages import (
     KeyAnnounce,
     KeyTaken,
 )
-from catena.transport.peers import Peer
 from tests.integration.master.bench import Bench, Script, a_master
+from tests.integration.master.knocker import Knocker
 from tests.support.databases import ON_POSTGRES
-
-
-class Knocker:
-    """A stranger on the enrol socket."""
-
-    def __init__(self, master: Bench, name: str, address: str = "10.0.0.9") -> None:
-        self.master = master
-        self.name = name
-        self.pair: KeyPair = generate()
-        self.peer = Peer("enrol", b"abcde", self.pair.fingerprint, address, self.pair.public)
-        self.heard: list[Any] = []
-        self._send = master.wire.send
-        master.wire.send = self._catch  # type: ignore[method-assign]
-
-    def _catch(self, peer: Peer, message: Any, *args: Any, **kwargs: Any) -> bool:
-        if peer == self.peer:
-            self.heard.append(message)
-            return True
-        return self._send(peer, message, *args, **kwargs)
-
-    async def say(self, message: Any) -> Any:
-        self.master.gate.on_message(self.peer, Envelope(b"i" * 16, bytes(16), message))
-        await self.master.settle()
-        return self.heard[-1]
-
-    async def ask(self, name: str = "", token: str = "", proof: str = "") -> EnrolReply:
-        if token:
-            master_key = self.master.pair.public
-            proof = token_proof(token, self.pair.public, master_key, name or self.name)
-        request = EnrolRequest(name or self.name, f"mach-{self.name}", "1", proof)
-        reply = await self.say(request)
-        assert isinstance(reply, EnrolReply)
-        return reply
 
 
 async def test_key_is_pending_until_it_is_accepted() -> None:

@@ -23,7 +23,7 @@ from catena.master.keys import rows as key_rows
 from catena.master.keys.ring import KnownKey
 from catena.master.store.database import Store
 from catena.transport.keys import generate
-from tests.integration.master.test_killed import PATIENCE_SECONDS, Daemon
+from tests.integration.master.daemon import PATIENCE_SECONDS, Daemon
 
 DATABASE = "var/lib/catena/master/master.db"
 

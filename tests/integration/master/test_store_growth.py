@@ -13,7 +13,7 @@ from catena.core.ids import jid_at
 from catena.master.store import growth
 from catena.master.store.database import Store
 from catena.master.store.tables import EVENTS
-from tests.unit.master.store.test_upkeep import job
+from tests.unit.master.store.job_rows import job
 
 NOW = 1_800_000_000.0
 

@@ -20,8 +20,8 @@ import pytest
 
 from catena.core.payloads import of_chain
 from catena.transport.messages import EventFired
+from tests.integration.minion.chains import chain
 from tests.integration.minion.harness import Agent, MasterDouble, agent_in
-from tests.integration.minion.test_chain import chain
 from tests.support.waiting import until
 
 START, EVENT, HELD, RESUME, PING = (f"2026010100000000000{n}" for n in (1, 2, 3, 4, 5))

@@ -7,7 +7,6 @@ the actions left outside the product is compared with what the contract allows.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +15,10 @@ import pytest
 from catena.core.job import ActionKind
 from catena.runtime import chain_run
 from catena.runtime.host import AfterKind
+from tests.integration.runtime.two_runs import STRIDE
 
 IDEMPOTENT, ONCE = ActionKind.idempotent, ActionKind.once
 REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
-
-#: Every stop is tried by `pytest -m slow`; a plain run takes every STRIDE-th of each scenario.
-STRIDE = int(os.environ.get("CATENA_CRASH_STRIDE", "9"))
 
 
 def with_reboot(host: Any) -> None:

@@ -10,24 +10,11 @@ from typing import Any
 
 import pytest
 
-from catena.core.job import ActionKind
 from catena.runtime.chain_store import ChainStore
-from catena.runtime.resume_file import NAME
 from tests.integration.runtime import conftest
+from tests.integration.runtime.two_runs import REBOOT, bring_to_reboot, resume_file
 
-REBOOT, UPGRADE = ActionKind.reboot, ActionKind.agent_upgrade
 CHAIN = conftest.CHAIN
-
-
-def bring_to_reboot(host: Any, epoch: int = 1) -> None:
-    """Bring a chain to the reboot in its middle."""
-    a = host.action
-    host.render([a(1), a(2, REBOOT)], [a(3)], epoch=epoch)
-    host.do(host.start().after)
-
-
-def resume_file(host: Any) -> Path:
-    return Path(host.folder) / "conf" / "minion.d" / NAME
 
 
 def test_resume_of_a_named_run_reports_that_run(host: Any) -> None:

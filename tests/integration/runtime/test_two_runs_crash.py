@@ -11,8 +11,7 @@ import pytest
 from catena.core.job import ActionKind
 from catena.runtime import chain_run
 from tests.integration.runtime import conftest
-from tests.integration.runtime.test_chain_crash import STRIDE
-from tests.integration.runtime.test_two_runs import bring_to_reboot, resume_file
+from tests.integration.runtime.two_runs import STRIDE, bring_to_reboot, resume_file
 
 REBOOT, ONCE = ActionKind.reboot, ActionKind.once
 CHAIN = conftest.CHAIN

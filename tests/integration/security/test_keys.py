@@ -29,7 +29,7 @@ from catena.transport.messages import (
     Welcome,
 )
 from tests.integration.master.bench import a_master
-from tests.integration.master.test_keys import Knocker
+from tests.integration.master.knocker import Knocker
 from tests.integration.security.hostile import PATIENCE_SECONDS, Hostile, SilenceError, Site
 
 HOSTILE_IDS = [

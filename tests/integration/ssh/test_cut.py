@@ -12,7 +12,7 @@ from catena.runtime.push.protocol import ProgramError, Trouble
 from catena.ssh.connect.errors import ChannelLostError, PushPhase, SshError
 from catena.ssh.push.program import Program
 from catena.ssh.push.visit import Visit
-from tests.integration.ssh.test_push import Site, rows
+from tests.integration.ssh.push_site import Site, rows
 from tests.support.pushed import end_runs
 
 #: Method of the program -> what a cut at it comes to.

@@ -18,7 +18,7 @@ from catena.ssh.connect.errors import SshError
 from catena.ssh.push import job
 from catena.ssh.push.clean import clean
 from catena.ssh.push.ledger import Begun, Page, PushLedger
-from tests.integration.ssh.test_push import Site
+from tests.integration.ssh.push_site import Site
 from tests.support.pushed import end_runs
 from tests.support.ssh_cases import connector
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError, PeerError
-from catena.core.ids import minion_id
 from catena.core.job import JobSpec
-from catena.runtime.executor import FinishedJob
 from catena.runtime.push.protocol import RunStep
 from catena.ssh.connect.link import Connection
 from catena.ssh.connect.target import SshTarget
@@ -23,56 +20,8 @@ from catena.ssh.push import job
 from catena.ssh.push.compile import seat_of
 from catena.ssh.push.program import Program
 from catena.ssh.push.visit import Visit
-from tests.support.pushed import Bench
-from tests.support.ssh_cases import PYTHON, connector
-
-_NUMBERS = itertools.count(1)
-
-
-class Site:
-    """A master with its roots, and one host."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.states, self.pillar = folder / "states", folder / "pillar"
-        self.there = folder / "there"
-        for each in (self.states, self.pillar, self.there):
-            each.mkdir()
-        self.bench = Bench(folder / "room", PYTHON)
-        self.settings = MasterSettings(
-            file_roots={"base": [str(self.states)]},
-            pillar_roots={"base": [str(self.pillar)]},
-            cache_dir=str(folder / "master"),
-        )
-        self.steps: list[str] = []
-
-    def write(self, **files: str) -> None:
-        """Write files of the roots; `__` in a name is a dot, `@` in a text the host's folder."""
-        for name, text in files.items():
-            path = self.states / name.replace("__", ".")
-            path.write_text(text.replace("@", str(self.there)))
-
-    def host(self, name: str = "web1", **opts: Any) -> SshTarget:
-        return SshTarget(minion_id(name), "127.0.0.1", minion_opts=opts)
-
-    def run(
-        self,
-        fun: str,
-        *args: Any,
-        connect: Callable[[SshTarget], Connection] | None = None,
-        target: SshTarget | None = None,
-        **kwargs: Any,
-    ) -> FinishedJob:
-        spec = JobSpec(f"2026112119{next(_NUMBERS):010d}", fun, args, kwargs)
-
-        def watch(phase: Any, text: str) -> None:
-            self.steps.append(f"{phase.value}: {text}")
-
-        link = connect or connector(self.bench)
-        return job.outcome(target or self.host(), link, spec, self.settings, watch)
-
-    def made(self, name: str) -> str:
-        return (self.there / name).read_text()
+from tests.integration.ssh.push_site import NUMBERS, Site, rows
+from tests.support.ssh_cases import connector
 
 
 @pytest.fixture
@@ -80,12 +29,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
     found = Site(tmp_path)
     yield found
     found.bench.close()
-
-
-def rows(outcome: FinishedJob) -> dict[str, Any]:
-    value = outcome.ret.value
-    assert isinstance(value, dict), value
-    return {row["__id__"]: row["result"] for row in value.values()}
 
 
 def test_states_use_files_templates_and_pillar_of_the_master(site: Site) -> None:
@@ -496,7 +439,7 @@ def streamed(site: Site, fun: str, *args: Any, output_bytes: int) -> list[dict[s
             parts.append(dict(step.data))
             (site.there / "gate").touch()
 
-    spec = JobSpec(f"2026112119{next(_NUMBERS):010d}", fun, args, deadline_seconds=60)
+    spec = JobSpec(f"2026112119{next(NUMBERS):010d}", fun, args, deadline_seconds=60)
     seat = seat_of(site.host(), site.settings, "")
     visit = Visit(seat, connector(site.bench), lambda *_: None)
     try:

@@ -19,8 +19,8 @@ from catena.reactors.reaction import Reaction, ReactionKind
 from catena.reactors.retries import FILES, Failed, Retries, pause
 from catena.reactors.rules import Rule
 from tests.support.waiting import run_ready_tasks, until
+from tests.unit.reactors.doubles import EchoRenderer, Recorder, TableBus
 from tests.unit.reactors.kept import KeptInMemory
-from tests.unit.reactors.test_engine import EchoRenderer, Recorder, TableBus
 
 RULES = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
 

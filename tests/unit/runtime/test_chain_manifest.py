@@ -5,8 +5,9 @@ import dataclasses
 import pytest
 
 from catena.core.errors import LimitError, UsageError
-from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest, ChunkManifest
+from catena.core.job import ActionKind, ActionManifest, ChainManifest
 from catena.runtime.chain_manifest import actions_of, check
+from tests.unit.runtime.manifests import CHUNK, MANIFEST
 
 REFERENCE = """\
 mgr_actionchain_131_action_1_chunk_1:
@@ -32,8 +33,6 @@ schedule_next_chunk:
     -   require:
         -   mgrcompat: mgr_actionchain_131_action_2_chunk_1
 """
-CHUNK = ChunkManifest(1, "actionchains.actionchain_131_abc_1", "0" * 64, 10, Boundary.none, ())
-MANIFEST = ChainManifest(131, "abc", 1, (CHUNK,))
 
 
 def test_the_text_of_a_chunk_says_its_actions_and_what_a_crash_means_for_each() -> None:

@@ -12,7 +12,7 @@ from catena.core.clock import SystemClock
 from catena.runtime import chain_manifest, chain_store, damage
 from catena.runtime.chain_store import ChainStore
 from catena.runtime.journal import read_records
-from tests.unit.runtime.test_chain_manifest import MANIFEST
+from tests.unit.runtime.manifests import MANIFEST
 
 
 def test_look_gives_one_run_while_a_newer_one_takes_its_place(

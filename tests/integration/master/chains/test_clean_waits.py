@@ -20,26 +20,25 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
 from catena.master.store.tables import DELIVERIES
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
-from tests.integration.master.chains.test_fences import WHY, answers
-from tests.integration.master.chains.test_pauses import (
-    continue_,
-    doctor,
-    pause,
-    states,
-)
-from tests.integration.master.chains.test_restored import back_in_time
-from tests.integration.master.chains.test_two_runs import (
+from tests.integration.master.chains.restoration import back_in_time
+from tests.integration.master.chains.steps import (
     CLEAN,
     CMD,
     RESUME,
     START,
+    WHY,
+    answers,
     bring_to_reboot,
     cancel,
     cleans,
+    continue_,
+    doctor,
     ids,
     pass_time,
+    pause,
     resumes,
     set_delivery_state,
+    states,
     understands,
 )
 from tests.support.postgres_server import PostgresServer

@@ -22,17 +22,10 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.store.execution_tables import HISTORY
 from catena.master.store.tables import DELIVERIES, EVENTS
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
+from tests.integration.master.chains.steps import CMD, REBOOT, RESUME, START, ids
 from tests.support.waiting import until
 
-START, RESUME = "mgractionchains.start", "mgractionchains.resume"
-CMD = ("cmd", {"cmd": "true"})
-REBOOT: tuple[str, dict[str, Any]] = ("reboot", {})
 HIGHSTATE: tuple[str, dict[str, Any]] = ("highstate", {})
-
-
-async def ids(bench: Bench, label: str) -> list[int]:
-    view = await bench.show(label)
-    return [a["action_id"] for a in view["minions"][0]["actions"]]
 
 
 async def test_chain_with_a_reboot_goes_from_draft_to_done(bench: Bench, tmp_path: Path) -> None:

@@ -10,13 +10,7 @@ from catena.core.errors import CatenaError
 from catena.master.chains import cleanup, late_joins
 from catena.master.chains.dependencies import ChainParts
 from tests.integration.master.chains.bench import HOUR, Bench, key, ret, row
-from tests.integration.master.chains.test_two_runs import (
-    CMD,
-    START,
-    ids,
-    pass_time,
-    set_delivery_state,
-)
+from tests.integration.master.chains.steps import CMD, START, ids, pass_time, set_delivery_state
 
 
 async def test_chunk_file_that_can_not_be_removed_keeps_no_other(bench: Bench) -> None:

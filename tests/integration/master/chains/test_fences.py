@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,25 +16,18 @@ from catena.master.chains.ledger import ChainLedger
 from catena.master.jobs.delivery import Delivery
 from catena.master.process.clocks import ClockReading
 from tests.integration.master.chains.bench import Bench, a_bench, ret
-from tests.integration.master.chains.test_course import RESUME, START
-from tests.integration.master.chains.test_two_runs import (
+from tests.integration.master.chains.steps import (
     CLEAN,
+    RESUME,
+    START,
+    WHY,
+    answers,
     bring_to_reboot,
     cancel,
     owed,
     pass_time,
     set_delivery_state,
 )
-
-WHY = "ERROR: can't remove /etc/catena/minion.d/_mgractionchains.conf: Is a directory"
-
-
-async def answers(bench: Bench, success: bool, state: Delivery = Delivery.done) -> None:
-    """Let the minion return its newest clean."""
-    jid = (await bench.job_ids(CLEAN))[-1]
-    await set_delivery_state(bench, jid, state)
-    value: Any = {"success": True, "removed": True, "runs": []} if success else WHY
-    await bench.returns(ret(jid, CLEAN, value, success=success))
 
 
 async def count(bench: Bench) -> int:

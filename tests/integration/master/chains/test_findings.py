@@ -17,10 +17,11 @@ from catena.master.jobs.delivery import Delivery
 from catena.master.store.execution_tables import RUNS
 from catena.master.store.tables import DELIVERIES, MINIONS
 from tests.integration.master.chains.bench import Bench, ret
-from tests.integration.master.chains.test_fences import WHY, answers
-from tests.integration.master.chains.test_two_runs import (
+from tests.integration.master.chains.steps import (
     CMD,
     START,
+    WHY,
+    answers,
     bring_to_reboot,
     cancel,
     resumes,

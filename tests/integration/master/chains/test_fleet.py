@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catena.master.chains import batches
 from catena.master.store.chain_tables import CHUNKS
 from tests.integration.master.chains.bench import a_bench
-from tests.integration.master.chains.test_course import CMD, START
+from tests.integration.master.chains.steps import CMD, START
 
 FLEET = tuple(f"web{number}" for number in range(1, 6))
 

@@ -9,7 +9,7 @@ import pytest
 from catena.client.requests.chains import ChainRef, ChainResolve
 from catena.core.errors import InvalidStateError, NotFoundError, UsageError
 from tests.integration.master.chains.bench import Bench, key, ret, row
-from tests.integration.master.chains.test_course import CMD, START, ids
+from tests.integration.master.chains.steps import CMD, START, ids
 
 
 async def test_interrupted_action_is_shown_as_failed(bench: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from catena.client.replies.chains import ChainLine, PauseView
+from catena.client.replies.chains import PauseView
 from catena.client.requests import contracts
-from catena.client.requests.chains import ChainList, ChainPause, ChainRef, ChainSchedule
+from catena.client.requests.chains import ChainList, ChainRef, ChainSchedule
 from catena.core.errors import InvalidStateError, NotFoundError, TryLaterError
 from catena.core.fsm import Actor
 from catena.core.job import FunctionCall
-from catena.master.chains import findings
 from catena.master.chains import pauses as chain_pauses
 from catena.master.jobs.delivery import Delivery, DeliveryEvent
 from catena.master.jobs.model import JobRequest
@@ -25,38 +23,25 @@ from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.once import RequestLog
 from catena.master.requests.rights import ADMINISTRATOR, Caller
 from catena.master.store.execution_tables import PAUSES
-from catena.master.store.tables import DELIVERIES, MINIONS
+from catena.master.store.tables import MINIONS
 from tests.integration.master.chains.bench import HOUR, Bench, a_bench, key, ret, row
-from tests.integration.master.chains.test_restored import back_in_time
-from tests.integration.master.chains.test_two_runs import (
+from tests.integration.master.chains.restoration import back_in_time
+from tests.integration.master.chains.steps import (
     CMD,
     REBOOT,
     RESUME,
     START,
     bring_to_reboot,
+    continue_,
+    doctor,
     ids,
     pass_time,
+    pause,
     set_delivery_state,
+    states,
 )
 
 DAY = 24 * HOUR
-
-
-async def pause(bench: Bench, label: str, *minions: str) -> ChainLine:
-    return await bench.chains.service.pause(ChainPause(label, minions), "alice")
-
-
-async def continue_(bench: Bench, label: str, *minions: str) -> ChainLine:
-    return await bench.chains.service.continue_(ChainPause(label, minions), "alice")
-
-
-async def states(bench: Bench, fun: str) -> list[tuple[str, str]]:
-    """Return minion and state of each delivery of a function's jobs."""
-    query = sa.select(DELIVERIES.c.minion, DELIVERIES.c.state)
-    query = query.where(DELIVERIES.c.jid.in_(await bench.job_ids(fun)))
-    query = query.order_by(DELIVERIES.c.jid, DELIVERIES.c.minion)
-    found = await bench.store.read(lambda conn: conn.execute(query).all())
-    return [(each.minion, each.state) for each in found]
 
 
 async def ordered_resume(bench: Bench, **kwargs: int) -> str:
@@ -379,13 +364,6 @@ async def test_pause_is_shown_by_list_show_and_doctor(bench: Bench) -> None:
     (finding,) = await doctor(bench, at + 2 * HOUR)
     assert f"chain 'night' ({chain}) on web1 is paused by alice since" in finding.what
     assert finding.advice.startswith(f"catena chain continue {chain} --minion web1, or:")
-
-
-async def doctor(bench: Bench, now: float) -> list[Any]:
-    await bench.store.write(
-        lambda conn: conn.execute(sa.update(MINIONS).values(up=True, last_seen=time.time()))
-    )
-    return await bench.store.read(lambda conn: list(findings.check(conn, now)))
 
 
 async def test_paused_chain_past_its_due_time_is_not_a_finding(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from catena.master.executions import starts as agent_starts
 from catena.master.executions.engine import AgentStart
 from catena.master.executions.starts import CURSOR
 from tests.integration.master.chains.bench import Bench, a_bench, key, ret, row
-from tests.integration.master.chains.test_course import REBOOT, START
+from tests.integration.master.chains.steps import REBOOT, START
 from tests.support.waiting import PATIENCE_SECONDS
 
 BOTH = ("web1", "web2")

@@ -9,68 +9,27 @@ import sqlalchemy as sa
 
 from catena.client.requests.chains import ChainRef
 from catena.core.job import FunctionCall
-from catena.master.chains import fence_rows
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
-from catena.master.store.tables import DELIVERIES, JOBS, MINIONS
+from catena.master.store.tables import DELIVERIES
 from tests.integration.master.chains.bench import Bench, key, ret, row
-
-START, RESUME, CLEAN = (f"mgractionchains.{name}" for name in ("start", "resume", "clean"))
-CMD = ("cmd", {"cmd": "true"})
-REBOOT: tuple[str, dict[str, Any]] = ("reboot", {})
-
-
-async def ids(bench: Bench, label: str) -> list[int]:
-    view = await bench.show(label)
-    return [a["action_id"] for a in view["minions"][0]["actions"]]
-
-
-async def bring_to_reboot(bench: Bench, label: str, *, again: bool = False) -> int:
-    """Bring a chain of two commands to the reboot between them; return its number."""
-    chain = await bench.begin(label, CMD, REBOOT, CMD, again=again)
-    jid = (await bench.job_ids(START))[-1]
-    one, two, _ = await ids(bench, str(chain))
-    value = {key(chain, one, 1): row(True), key(chain, two, 1, "system.reboot"): row(True)}
-    await set_delivery_state(bench, jid)
-    await bench.returns(ret(jid, START, value))
-    return chain
-
-
-async def set_delivery_state(bench: Bench, jid: str, state: Delivery = Delivery.done) -> None:
-    """Move a job's delivery as its return would."""
-    change = sa.update(DELIVERIES).where(DELIVERIES.c.jid == jid).values(state=state.value)
-    await bench.store.write(lambda conn: conn.execute(change))
-
-
-async def resumes(bench: Bench, chain: int = 0, state: Delivery = Delivery.running) -> str:
-    """Order a resume of a chain, or one that names none; return its job as it stands there."""
-    kwargs = {"actionchain_id": chain, "epoch": 1} if chain else {}
-    request = JobRequest("root", FunctionCall(RESUME, kwargs=kwargs), minions=bench.minions)
-    jid = (await bench.jobs.submit(request)).jid
-    await set_delivery_state(bench, jid, state)
-    return jid
-
-
-async def stopping(bench: Bench) -> list[str]:
-    """Return the jobs that are being cancelled."""
-    query = sa.select(DELIVERIES.c.jid).where(DELIVERIES.c.cancel != "")
-    return await bench.store.read(lambda conn: list(conn.execute(query).scalars()))
-
-
-async def understands(bench: Bench, wire: int) -> None:
-    """Let every minion's agent be one that understands *wire*."""
-    await bench.store.write(lambda conn: conn.execute(sa.update(MINIONS).values(wire=wire)))
-
-
-async def cleans(bench: Bench) -> list[dict[str, Any]]:
-    """Return what each clean was told, in order."""
-    query = sa.select(JOBS.c.kwargs).where(JOBS.c.fun == CLEAN).order_by(JOBS.c.jid)
-    return await bench.store.read(lambda conn: list(conn.execute(query).scalars()))
-
-
-async def cancel(bench: Bench, label: str) -> None:
-    await bench.chains.service.cancel(ChainRef(label), "alice")
-    await bench.chains.scheduler.tick()
+from tests.integration.master.chains.steps import (
+    CLEAN,
+    CMD,
+    REBOOT,
+    RESUME,
+    START,
+    bring_to_reboot,
+    cancel,
+    cleans,
+    ids,
+    owed,
+    pass_time,
+    resumes,
+    set_delivery_state,
+    stopping,
+    understands,
+)
 
 
 @pytest.mark.parametrize("said", ["named", "reported", "unsaid"])
@@ -224,11 +183,6 @@ async def test_agent_without_epoch_support_gets_no_clean_for_a_replaced_run(
     assert await owed(bench) == sent
 
 
-async def owed(bench: Bench) -> int:
-    pending = await bench.store.read(fence_rows.pending)
-    return sum(len(fences) for fences in pending.values())
-
-
 @pytest.mark.parametrize("value", ["nothing", "unknown"])
 async def test_run_unknown_to_its_minion_ends_with_that_reason(bench: Bench, value: str) -> None:
     chain = await bring_to_reboot(bench, "first")
@@ -312,11 +266,6 @@ async def test_run_given_up_on_the_minion_ends_on_the_master(bench: Bench) -> No
     assert view["state"] == "failed"
     assert "given up on the minion" in view["minions"][0]["actions"][1]["reason"]
     assert await bench.states("second") == ["DONE", "RUNNING", "NEW"]
-
-
-async def pass_time(bench: Bench, seconds: float) -> None:
-    bench.clock.advance(seconds)
-    await bench.chains.scheduler.tick()
 
 
 async def test_failed_resume_with_a_senseless_run_fails_none(bench: Bench) -> None:

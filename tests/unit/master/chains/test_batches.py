@@ -13,7 +13,7 @@ from catena.master.chains import batches
 from catena.master.chains.batches import BATCH_BYTES, BATCH_MINIONS
 from catena.master.chains.render import ChainPlan, render
 from catena.master.chains.rendering import FEW_ACTIONS, ChunkRenderer
-from tests.unit.master.chains.test_render import NAMES, plan_of, planned
+from tests.unit.master.chains.plans import NAMES, plan_of, planned
 
 #: Nearly the largest that an action may be.
 LARGE = "x" * 1_000_000

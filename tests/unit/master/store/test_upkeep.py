@@ -25,7 +25,8 @@ from catena.master.store import backup, lock, restored, schema, upkeep, used_num
 from catena.master.store.chain_tables import CHAINS
 from catena.master.store.database import Store
 from catena.master.store.execution_tables import RUNS
-from catena.master.store.tables import DELIVERIES, EVENTS, JOBS
+from catena.master.store.tables import EVENTS
+from tests.unit.master.store.job_rows import job
 
 DAY = 24 * 3600.0
 #: A running chain as schema 0004 has it.
@@ -70,25 +71,6 @@ def chain(label: str, **values: Any) -> Callable[[sa.Connection], int]:
             run_id = sa.select(sa.func.max(RUNS.c.id)).scalar_subquery()
             conn.execute(sa.update(CHAINS).where(CHAINS.c.id == chain_id).values(run=run_id))
         return chain_id
-
-    return insert
-
-
-def job(jid: str, ended: float | None) -> Callable[[sa.Connection], None]:
-    row: dict[str, Any] = {
-        "jid": jid,
-        "fun": "test.ping",
-        "args": [],
-        "kwargs": {},
-        "user": "root",
-        "tgt": "*",
-    }
-    row |= {"tgt_type": "glob", "metadata": {}, "issued": 0.0, "not_after": 0.0}
-
-    def insert(conn: sa.Connection) -> None:
-        conn.execute(sa.insert(JOBS).values(row | {"deadline_seconds": 1, "ended": ended}))
-        delivery = {"jid": jid, "minion": "web1", "state": "done", "changed": 0.0}
-        conn.execute(sa.insert(DELIVERIES).values(delivery))
 
     return insert
 

@@ -10,7 +10,7 @@ from catena.core.config.master import MasterSettings
 from catena.core.errors import ConfigError, UsageError
 from catena.ssh.connect import roster
 from catena.ssh.connect.target import SshTarget
-from tests.unit.ssh.connect.test_target import INJECTIONS
+from tests.support.injections import INJECTIONS
 
 
 def read(tmp_path: Path, text: str, **settings: object) -> dict[str, SshTarget]:

@@ -15,29 +15,7 @@ from catena.ssh.connect.target import (
     search_path,
     user_name,
 )
-
-#: Attack row 2017-5200 and its kin.
-INJECTIONS = [
-    "$(touch X)",
-    "`touch X`",
-    "a;touch X",
-    "a\ntouch X",
-    "a\n",
-    "-oProxyCommand=touch X",
-    "-l",
-    "%h",
-    "a b",
-    "a'b",
-    'a"b',
-    "a\\b",
-    "a|b",
-    "a&b",
-    "a>b",
-    "a\0b",
-    "",
-    "x" * 300,
-    "../../etc",
-]
+from tests.support.injections import INJECTIONS
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
