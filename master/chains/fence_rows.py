@@ -21,19 +21,31 @@ from catena.master.chains.model import ChainMinion
 from catena.master.chains.returned import error_text
 from catena.master.chains.returned import refused as is_refusal
 from catena.master.executions.ledger import besides_state
+from catena.master.jobs.delivery import OPEN
 from catena.master.store.chain_tables import CHAIN_MINIONS, LIVE
 from catena.master.store.execution_tables import RUNS
 from catena.master.store.lists import padded, slices
-from catena.master.store.tables import MINIONS
+from catena.master.store.tables import DELIVERIES, MINIONS
 from catena.transport.messages.session import NAMED_RUNS
 
 #: Maximum length of a stored error, characters.
 _WHY_LIMIT = 2000
 _STILL_THERE = "the minion reported that it removed the run, but still has its resume file"
+_NO_ANSWER = "its job has ended without the return of a removal"
 _OWED = LIVE & (CHAIN_MINIONS.c.state == MinionState.fenced.value)
 #: The minion has answered that it can't remove the run.
 _REFUSED = CHAIN_MINIONS.c.fence_at > 0
 _FENCED = rows.MINION_ROWS.where(_OWED)
+_UNANSWERED = _FENCED.where(
+    CHAIN_MINIONS.c.fence_jid != "",
+    sa.not_(
+        sa.exists().where(
+            DELIVERIES.c.jid == CHAIN_MINIONS.c.fence_jid,
+            DELIVERIES.c.minion == CHAIN_MINIONS.c.minion,
+            DELIVERIES.c.state.in_([state.value for state in OPEN]),
+        )
+    ),
+)
 _OF_MINION = _FENCED.where(CHAIN_MINIONS.c.minion == sa.bindparam("b_minion"))
 
 
@@ -166,6 +178,19 @@ def undelivered(ledger: ChainLedger, minion: str, jid: str, why: str) -> bool:
     mine = [run for run in _of(ledger.conn, minion) if run.fence_jid == jid]
     _fail(ledger, mine, why)
     return bool(mine)
+
+
+def unanswered(conn: sa.Connection) -> list[ChainMinion]:
+    """Return the runs whose removal job has ended without telling what became of the run.
+
+    Both happens in one transaction, unless the minion returned another function than the job's.
+    """
+    return rows.minion_runs(conn, _UNANSWERED)
+
+
+def fail_unanswered(ledger: ChainLedger) -> None:
+    """Count the removal jobs of `unanswered` as failed, so that the next ones are sent."""
+    _fail(ledger, unanswered(ledger.conn), _NO_ANSWER)
 
 
 def retry_now(conn: sa.Connection, minion: str) -> None:

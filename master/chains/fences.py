@@ -41,6 +41,8 @@ class Fences:
             fences = fence_rows.pending(conn)
             return fences, run_job_rows.with_open_jobs(conn, fences)
 
+        if await self._parts.store.read(fence_rows.unanswered):
+            await self._parts.change(fence_rows.fail_unanswered)
         found, self._busy = await self._parts.store.read(read)
         now = self._parts.clocks.read().mono
         failures = [_failure(fence) for some in found.values() for fence in some if fence.tries]

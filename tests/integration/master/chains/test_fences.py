@@ -188,3 +188,19 @@ async def test_waiting_fences_of_a_fleet_cost_no_query_each(
         monkeypatch.setattr(run_job_rows, "open_jobs", counted)
         await pass_time(bench, 1.0)
         assert asked == []
+
+
+async def test_clean_whose_return_names_another_function_has_failed(bench: Bench) -> None:
+    await bring_to_reboot(bench, "first")
+    await cancel(bench, "first")
+    for _ in range(3):
+        jid = (await bench.job_ids(CLEAN))[-1]
+        await set_delivery_state(bench, jid)
+        await bench.returns(ret(jid, "test.ping", True))
+        await pass_time(bench, 1.0)
+        await pass_time(bench, 900.0)
+    assert await count(bench) == 4
+    (failed,) = await bench.store.read(fence_rows.failed)
+    assert "without the return of a removal" in failed.fence_why
+    await answers(bench, success=True)
+    assert await owed(bench) == 0
