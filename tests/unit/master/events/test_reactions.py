@@ -46,7 +46,7 @@ class Recorder:
         self.asked: list[str] = []
 
     async def ask(self, ask: Any, request: Any, key: str = "") -> Any:
-        self.asked.append(ask.verb)
+        self.asked.append(ask.name)
 
     async def call(self, task: str, params: dict[str, Any], queue: str = "") -> Any:
         self.asked.append(f"worker {task}")
