@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from catena.core.errors import RecordError
 from catena.master.events import reaction_rows
 from catena.master.store.database import Store
+from catena.master.store.metadata import StoreCorruptError
 from catena.reactors.retries import Failed
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class FailedReactionStore:
         try:
             # The reaction may have been removed after the list of ids was read.
             return await self._store.read(lambda conn: reaction_rows.failed(conn, row_id))
-        except (RecordError, TypeError, ValueError) as error:
+        except (RecordError, StoreCorruptError, TypeError, ValueError) as error:
             # One damaged row must not stop the reactor, on which every chain depends.
             LOG.error("failed reaction %d can't be read and is not retried: %s", row_id, error)
             return None
