@@ -1,12 +1,12 @@
-"""Renderings that begin while their event is on its way to the disk.
+"""Renderings that begin while their event is being stored.
 
-What a file renders to is decided by the tag, data and stamp of the event, which are known before
-it is stored. So a worker process renders while the disk writes; performed is nothing before the
-event is there. A fifth of the time from an event to its effect was this wait.
+The tag, data and stamp of an event decide the result of a rendering, and are known before the
+event is stored. A worker process therefore renders while the disk writes. This saves a fifth of
+the time from an event to its effect. No reaction is performed before the event is stored.
 
-What a template itself does, by calling functions that change something, it may so have done to an
-event that was then not stored, of which the sender is told. It may do it again after a crash
-anyway, and where nothing is stored at all, as in Salt, it always goes before.
+A template that calls functions can change something although its event is then not stored; the
+sender gets an error in that case. A template can run twice after a crash, too. In Salt, which
+stores no events, a template always runs before anything is durable.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Render = Callable[[str, str, Mapping[str, Any]], Awaitable[Sequence[Reaction]]]
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A rendering, and what it is of; its event has no position yet."""
+    """A rendering that was begun for an event without a position."""
 
     event: Event
     file: str
     stored: asyncio.Future[Event]
     task: asyncio.Future[Sequence[Reaction]]
 
-    def is_of(self, event: Event, file: str) -> bool:
-        """Return whether it renders *file* to exactly what *event* says.
+    def matches(self, event: Event, file: str) -> bool:
+        """Return whether this is the rendering of *file* for exactly the contents of *event*.
 
-        What has come back from the store may say it otherwise: a list where a tuple was.
+        The stored event can differ from the sent one: a tuple becomes a list.
         """
         mine = self.event
         return (
@@ -44,8 +44,8 @@ class _Begun:
             and event.data == mine.data
         )
 
-    def is_to_come(self, event: Event) -> bool:
-        """Return whether its event stands behind *event*, as far as is known."""
+    def may_follow(self, event: Event) -> bool:
+        """Return whether the rendering's event has, or can still get, a position after *event*."""
         stored = self.stored
         if not stored.done() or stored.cancelled() or stored.exception() is not None:
             return True
@@ -53,16 +53,16 @@ class _Begun:
 
 
 def seen_by_files(event: Event) -> Mapping[str, Any]:
-    """Return `data` as reactor files see it, and as Salt's have it."""
+    """Return the variable `data` of reactor files, which is the same as in Salt."""
     return {**event.data, "_stamp": event.stamp}
 
 
 class EarlyRenderings:
-    """At most one in each lane, so that a lane's events are rendered in their order.
+    """The early renderings: at most one per queue, so a queue's events are rendered in order.
 
     Args:
         render: renders a file.
-        limit: of renderings that nobody has asked for yet.
+        limit: maximum number of early renderings that were not taken yet.
     """
 
     def __init__(self, render: Render, limit: int) -> None:
@@ -71,46 +71,46 @@ class EarlyRenderings:
         self._begun: dict[Hashable, _Begun] = {}
 
     def begin(
-        self, lane: Hashable, event: Event, file: str, stored: asyncio.Future[Event]
+        self, queue: Hashable, event: Event, file: str, stored: asyncio.Future[Event]
     ) -> None:
-        """Begin to render *file* to *event*, if that lane has nothing begun.
+        """Begin to render *file* for *event*, unless the queue has an early rendering.
 
         Args:
-            lane: of the events that are handled one after the other.
-            event: what is being stored; its position is not known.
-            file: the first that is to be rendered.
-            stored: done when it is there; what it was begun for never comes when that fails, or
-                gives an event without a position.
+            queue: identifies the queue that the event will be in.
+            event: is being stored; its position is not known.
+            file: the first file that the event's rules name.
+            stored: the stored event. If it fails, or its event has no position, the rendering is
+                discarded.
         """
-        if lane in self._begun or len(self._begun) >= self._limit:
+        if queue in self._begun or len(self._begun) >= self._limit:
             return
         rendering = self._render(file, event.tag, seen_by_files(event))
         task: asyncio.Future[Sequence[Reaction]] = asyncio.ensure_future(rendering)
         # Retrieve the exception here: a rendering that is never taken would log it as unhandled.
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        begun = self._begun[lane] = _Begun(event, file, stored, task)
-        stored.add_done_callback(lambda done: self._settle(lane, begun, done))
+        begun = self._begun[queue] = _Begun(event, file, stored, task)
+        stored.add_done_callback(lambda done: self._settle(queue, begun, done))
 
-    def _settle(self, lane: Hashable, begun: _Begun, stored: asyncio.Future[Event]) -> None:
+    def _settle(self, queue: Hashable, begun: _Begun, stored: asyncio.Future[Event]) -> None:
         failed = stored.cancelled() or stored.exception() is not None
         # An event without a position is a repeated request; it was stored before.
-        never_comes = failed or stored.result().seq == 0
-        if never_comes and self._begun.get(lane) is begun:
-            del self._begun[lane]
+        unusable = failed or stored.result().seq == 0
+        if unusable and self._begun.get(queue) is begun:
+            del self._begun[queue]
 
     def take(
-        self, lane: Hashable, event: Event, file: str
+        self, queue: Hashable, event: Event, file: str
     ) -> asyncio.Future[Sequence[Reaction]] | None:
-        """Return the rendering of *file* to *event* that was begun; None: there is none.
+        """Return the early rendering of *file* for *event*, or None.
 
-        One whose turn has come is kept no longer, whether it can be used or not: the lane is free.
+        A rendering of *event*, or of an event before it, is removed even if it can't be used.
         """
-        begun = self._begun.get(lane)
-        if begun is None or begun.is_to_come(event):
+        begun = self._begun.get(queue)
+        if begun is None or begun.may_follow(event):
             return None
-        del self._begun[lane]
-        return begun.task if begun.is_of(event, file) else None
+        del self._begun[queue]
+        return begun.task if begun.matches(event, file) else None
 
     def clear(self) -> None:
-        """Forget all; what runs ends for nobody."""
+        """Discard all renderings; running ones end unused."""
         self._begun.clear()

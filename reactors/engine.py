@@ -1,11 +1,12 @@
-"""Events to reactions: reads the durable event table, renders, performs, remembers how far.
+"""The reactor: reads the durable event table, renders reactor files and performs reactions.
 
-Order: the events of one minion one after the other; different minions side by side. What goes on
-with chains stands in a row of its own, however many events people's rules are about. The cursor
-moves to the last event before which everything is done, so that a killed master does again what it
-had not finished: at least once, each reaction under a key that stays the same, by which the master
-recognises a job that it has already stored. What fails by an unexpected error is kept and tried
-again (`retries`); what is refused is an event and a line in the log.
+The events of one minion are processed in order, those of different minions concurrently. Shipped
+rules, which resume chains, have queues of their own: events of site rules do not delay them.
+
+The stored position is the last event before which everything is done. A killed master therefore
+performs unfinished reactions again: at least once, with a constant key by which the master
+recognises a repeated job. A reaction that fails by an unexpected error is stored and retried
+(`retries`). A refused one causes an event and an error in the log.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ LOG = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
-#: Name of the engine's cursor on the event table, and the user of what it starts.
+#: Name of the reactor's cursor on the event table, and the user of its requests.
 CONSUMER = "reactor"
 USER = "Reactor"
-#: Events that the engine makes itself; never reacted to.
+#: Prefix of the tags of the reactor's own events, which cause no reactions.
 OWN_TAGS = "catena/reactor/"
-#: Minions served at the same time, of each of the two rows.
-LANES = 16
-#: How often the cursor is saved while events flow, seconds.
+#: Maximum number of queues served at the same time, for shipped and for site rules each.
+QUEUES = 16
+#: Seconds between two writes of the cursor.
 SAVE_SECONDS = 1.0
-#: How soon a reaction is tried again that could not be done at the moment, seconds.
+#: Pause between two attempts of a rendering or a reaction that is temporarily impossible, seconds.
 AGAIN_SECONDS = 5.0
-#: Tries of a rendering or a reaction before it is put off (`retries`) and the next one begins, by
-#: whether the rule is a shipped one: a chain waits for that, in the order of its events.
+#: Attempts of a rendering or a reaction before it is stored for a later retry and its queue goes
+#: on, by whether the rule is shipped. Chains wait for shipped rules, in the order of the events.
 TRIES = {True: 60, False: 3}
 
 
@@ -55,47 +56,47 @@ class EventTable(Protocol):
         """Return the position of the newest event."""
 
     def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
-        """Yield what is behind position *after*, with the events of *tags*, for ever."""
+        """Yield the events of *tags* after position *after* in stretches, without end."""
 
     async def cursor(self, consumer: str) -> int:
-        """Return a consumer's saved position; the newest event's where it has none."""
+        """Return a consumer's saved position; that of the newest event if it has none."""
 
     async def advance(self, consumer: str, seq: int) -> None:
         """Save a consumer's position."""
 
     async def fire(self, tag: str, data: Mapping[str, Any], source: str = "") -> Event:
-        """Store an event of the master's own."""
+        """Store an event of the master."""
 
 
 class SlsRenderer(Protocol):
-    """Renders reactor SLS files, away from the event loop."""
+    """Renders reactor SLS files outside the event loop."""
 
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
         """Return the reactions of *file*.
 
         Raises:
-            TryLaterError: it could not be rendered now.
-            CatenaError: it can't be rendered; the text names file and line.
-            Exception: whatever is wrong with the program.
+            TryLaterError: the file can't be rendered now.
+            CatenaError: the file can't be rendered; the text names file and line.
+            Exception: the program failed.
         """
 
 
 class Performer(Protocol):
-    """Does what a reaction asks, by the path of a person's command."""
+    """Performs reactions as requests that are authorised like those of people."""
 
     async def perform(self, reaction: Reaction, key: str) -> None:
-        """Do it, or recognise by *key* that it is done.
+        """Perform *reaction*, unless it was already performed under *key*.
 
         Raises:
-            TryLaterError: it could not be done now.
-            CatenaError: it is refused, and would be again.
-            Exception: whatever is wrong with the program.
+            TryLaterError: the reaction can't be performed now.
+            CatenaError: the reaction is refused, and would be again.
+            Exception: the program failed.
         """
 
 
 @dataclass(frozen=True)
 class ReactorStatus:
-    """How far the engine is."""
+    """Progress and failures of the reactor."""
 
     #: Position up to which every event is processed.
     position: int
@@ -110,17 +111,17 @@ class ReactorStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
-    """What is served in order."""
+class _QueueKey:
+    """A queue of events of one minion."""
 
     minion: str
-    #: Of rules that wait for no others.
-    ahead: bool
+    #: Whether the queue is for shipped rules.
+    shipped: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
-    """An event and the files that shall be rendered with it."""
+class _QueuedEvent:
+    """An event and the files to render for it."""
 
     event: Event
     files: Sequence[str]
@@ -130,12 +131,12 @@ class Reactor:
     """The reactor.
 
     Args:
-        rules: what to react to.
+        rules: which files to render for which events.
         bus: the event table.
-        renderer: of the rules' files.
-        performer: of reactions.
-        kept: where failed reactions are durable until they are done.
-        now: the wall clock, seconds since the epoch.
+        renderer: renders the files.
+        performer: performs the reactions.
+        store: stores failed reactions until they are done.
+        now: returns the wall clock, in seconds since the epoch.
     """
 
     def __init__(
@@ -144,26 +145,28 @@ class Reactor:
         bus: EventTable,
         renderer: SlsRenderer,
         performer: Performer,
-        kept: RetryStore,
+        store: RetryStore,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.rules = tuple(rules)
-        self.retries = Retries(kept, self._once_more, now)
+        self.retries = Retries(store, self._retry, now)
         self._now = now
         self._bus = bus
         self._renderer = renderer
         self._performer = performer
-        self._lanes: dict[_Lane, asyncio.Queue[_Due]] = {}
-        self._early = EarlyRenderings(renderer.render, LANES)
+        self._queues: dict[_QueueKey, asyncio.Queue[_QueuedEvent]] = {}
+        self._early = EarlyRenderings(renderer.render, QUEUES)
         self._tasks: set[asyncio.Task[None]] = set()
+        #: Events that are not fully processed: (position, whether for shipped rules).
         self._open: set[tuple[int, bool]] = set()
+        #: Position up to which the event table was read.
         self._read = 0
         self._failures = 0
         self._last_failure = ""
-        self._slots = {ahead: asyncio.Semaphore(LANES) for ahead in (True, False)}
+        self._slots = {shipped: asyncio.Semaphore(QUEUES) for shipped in (True, False)}
 
     def status(self) -> ReactorStatus:
-        """Return how far the engine is."""
+        """Return the reactor's progress and failures."""
         position = self._done_up_to()
         return ReactorStatus(
             position,
@@ -174,19 +177,19 @@ class Reactor:
         )
 
     async def run(self) -> None:
-        """React until cancelled; what an earlier run left undone is read again."""
-        self._lanes.clear()
+        """React until cancelled; events that an earlier run did not finish are read again."""
+        self._queues.clear()
         self._early.clear()
         self._open.clear()
         self._read = await self._bus.cursor(CONSUMER)
-        await self.retries.load(self._present)
+        await self.retries.load(self._with_current_path)
         saver = asyncio.create_task(self._keep_cursor(self._read))
         retrier = asyncio.create_task(self.retries.run())
         try:
             async for stretch in self._bus.follow([rule.tag for rule in self.rules], self._read):
                 for event in stretch.events:
-                    if _concerns(event):
-                        self._take(event)
+                    if _may_react_to(event):
+                        self._queue_event(event)
                 self._read = stretch.upto
         finally:
             saver.cancel()
@@ -200,66 +203,66 @@ class Reactor:
         return min(self._open)[0] - 1 if self._open else self._read
 
     def expect(self, event: Event, stored: asyncio.Future[Event]) -> None:
-        """Begin to render to an event that is being stored; the others of its minion go first.
+        """Begin to render for an event that is being stored, unless its minion has others queued.
 
         Args:
-            event: without its position.
-            stored: done when it is durable.
+            event: the event, without its position.
+            stored: the event with its position; done when the event is durable.
         """
-        if _concerns(event):
-            for lane, files in self._due(event):
-                if lane not in self._lanes:
-                    self._early.begin(lane, event, files[0], stored)
+        if _may_react_to(event):
+            for key, files in self._files_by_queue(event):
+                if key not in self._queues:
+                    self._early.begin(key, event, files[0], stored)
 
-    def _take(self, event: Event) -> None:
-        """Put *event* behind the others of its minion that its rules are about."""
-        for lane, files in self._due(event):
-            self._open.add((event.seq, lane.ahead))
-            self._queue(lane, _Due(event, files))
+    def _queue_event(self, event: Event) -> None:
+        """Append *event* to the queues of its minion."""
+        for key, files in self._files_by_queue(event):
+            self._open.add((event.seq, key.shipped))
+            self._enqueue(key, _QueuedEvent(event, files))
 
-    def _due(self, event: Event) -> Iterator[tuple[_Lane, Sequence[str]]]:
-        """Yield where *event* waits, and the files that are to be rendered to it."""
-        # The master's own events (a start, a return) name the minion that they are about.
+    def _files_by_queue(self, event: Event) -> Iterator[tuple[_QueueKey, Sequence[str]]]:
+        """Yield the key of each queue for *event*, and the files to render in it."""
+        # The master's own events (a start, a return) have the minion's id in their data.
         minion = event.source or str(event.data.get("id", ""))
         found = [rule for rule in self.rules if rule.matches(event.tag)]
-        for ahead in (True, False):
-            files = [file for rule in found if rule.ahead is ahead for file in rule.files]
+        for shipped in (True, False):
+            files = [file for rule in found if rule.shipped is shipped for file in rule.files]
             if files:
-                yield _Lane(minion, ahead), files
+                yield _QueueKey(minion, shipped), files
 
-    def _queue(self, lane: _Lane, due: _Due) -> None:
-        queue = self._lanes.get(lane)
+    def _enqueue(self, key: _QueueKey, due: _QueuedEvent) -> None:
+        queue = self._queues.get(key)
         if queue is not None:
             queue.put_nowait(due)
             return
-        queue = self._lanes[lane] = asyncio.Queue()
+        queue = self._queues[key] = asyncio.Queue()
         queue.put_nowait(due)
-        task = asyncio.create_task(self._serve(lane, queue))
+        task = asyncio.create_task(self._serve(key, queue))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, lane: _Lane, queue: asyncio.Queue[_Due]) -> None:
-        """React to the events of one minion in their order, until there are none."""
+    async def _serve(self, key: _QueueKey, queue: asyncio.Queue[_QueuedEvent]) -> None:
+        """Process the events of a queue in their order; remove the queue when it is empty."""
         while not queue.empty():
             due = queue.get_nowait()
-            async with self._slots[lane.ahead]:
+            async with self._slots[key.shipped]:
                 for file in due.files:
-                    await self._react(due.event, file, lane)
-            self._open.discard((due.event.seq, lane.ahead))
-        del self._lanes[lane]
+                    await self._react(due.event, file, key)
+            self._open.discard((due.event.seq, key.shipped))
+        del self._queues[key]
 
-    async def _react(self, event: Event, file: str, lane: _Lane) -> None:
+    async def _react(self, event: Event, file: str, key: _QueueKey) -> None:
         try:
-            reactions = await self._render(event, file, lane)
-        except Exception as error:  # noqa: BLE001 - of a template, a worker, or our own
-            await self._put_off(event, file, None, error, lane.ahead)
+            reactions = await self._render(event, file, key)
+        except Exception as error:  # noqa: BLE001 - stored and retried
+            await self._postpone(event, file, None, error, key.shipped)
             return
         for reaction in reactions:
-            await self._perform(event, file, reaction, lane.ahead)
+            await self._perform(event, file, reaction, key.shipped)
 
-    async def _render(self, event: Event, file: str, lane: _Lane) -> Sequence[Reaction]:
-        """Return the reactions of *file*, which may have been begun early."""
-        begun = self._early.take(lane, event, file)
+    async def _render(self, event: Event, file: str, key: _QueueKey) -> Sequence[Reaction]:
+        """Return the reactions of *file*, from its early rendering if there is one."""
+        begun = self._early.take(key, event, file)
 
         async def render() -> Sequence[Reaction]:
             nonlocal begun
@@ -268,28 +271,28 @@ class Reactor:
                 return await early
             return await self._renderer.render(file, event.tag, seen_by_files(event))
 
-        return await self._patiently(render, event, file, lane.ahead)
+        return await self._with_retries(render, event, file, key.shipped)
 
-    async def _perform(self, event: Event, file: str, reaction: Reaction, ahead: bool) -> None:
+    async def _perform(self, event: Event, file: str, reaction: Reaction, shipped: bool) -> None:
         try:
             key = key_of(event, file, reaction)
-            await self._patiently(lambda: self._act(reaction, key), event, file, ahead)
+            await self._with_retries(lambda: self._act(reaction, key), event, file, shipped)
         except TryLaterError as error:
-            await self._put_off(event, file, reaction, error, ahead)
+            await self._postpone(event, file, reaction, error, shipped)
         except CatenaError as error:
             await self._failed(event, file, reaction.id, error)
-        except Exception as error:  # noqa: BLE001 - kept, shown and tried again
-            await self._put_off(event, file, reaction, error, ahead)
+        except Exception as error:  # noqa: BLE001 - stored and retried
+            await self._postpone(event, file, reaction, error, shipped)
 
     async def _act(self, reaction: Reaction, key: str) -> None:
         failpoints.hit("master.reaction")
         await self._performer.perform(reaction, key)
 
-    async def _patiently(
-        self, do: Callable[[], Awaitable[_T]], event: Event, file: str, ahead: bool
+    async def _with_retries(
+        self, do: Callable[[], Awaitable[_T]], event: Event, file: str, shipped: bool
     ) -> _T:
-        """Return what *do* returns; try a few times more what can't be done at the moment."""
-        for _ in range(TRIES[ahead] - 1):
+        """Return the result of *do*; repeat it up to TRIES times if it raises TryLaterError."""
+        for _ in range(TRIES[shipped] - 1):
             try:
                 return await do()
             except TryLaterError as error:
@@ -297,30 +300,34 @@ class Reactor:
                 await asyncio.sleep(AGAIN_SECONDS)
         return await do()
 
-    async def _put_off(
-        self, event: Event, file: str, reaction: Reaction | None, error: Exception, ahead: bool
+    async def _postpone(
+        self, event: Event, file: str, reaction: Reaction | None, error: Exception, shipped: bool
     ) -> None:
-        """Keep what failed to be tried again, and make the failure visible."""
+        """Store a failed reaction (None: a failed rendering) for a retry; report the failure."""
         entry = reaction.id if reaction else ""
-        words = str(error) or repr(error)
+        text = str(error) or repr(error)
         if not isinstance(error, CatenaError):
-            words = f"{type(error).__name__}: {error}"
+            text = f"{type(error).__name__}: {error}"
             LOG.error("reacting to %s (%s)", event.tag, file, exc_info=error)
-        if self.retries.is_full(event.source) and not ahead:
-            words += "; not tried again, too many failed reactions wait already"
-            await self._failed(event, file, entry, CatenaError(words))
+        if self.retries.is_full(event.source) and not shipped:
+            text += "; not tried again, too many failed reactions wait already"
+            await self._failed(event, file, entry, CatenaError(text))
             return
-        failed = Failed(event, file, reaction, words, self._now(), ahead)
+        failed = Failed(event, file, reaction, text, self._now(), shipped)
         kept = await self.retries.add(failed)
-        await self._failed(event, file, entry, CatenaError(words), kept.due)
+        await self._failed(event, file, entry, CatenaError(text), kept.due)
 
-    async def _once_more(self, failed: Failed) -> None:
-        """Try what failed once more; a refusal is its end."""
+    async def _retry(self, failed: Failed) -> None:
+        """Attempt a failed reaction or rendering again; a refusal ends its retries.
+
+        Raises:
+            Exception: the attempt failed in another way than by a refusal.
+        """
         event, file = failed.event, failed.file
         if failed.reaction is None:
             found = await self._renderer.render(file, event.tag, seen_by_files(event))
             for reaction in found:
-                await self._perform(event, file, reaction, failed.ahead)
+                await self._perform(event, file, reaction, failed.shipped)
             return
         try:
             await self._act(failed.reaction, failed.key)
@@ -329,27 +336,35 @@ class Reactor:
         except CatenaError as error:
             await self._failed(event, file, failed.reaction.id, error)
 
-    def _present(self, failed: Failed) -> Failed:
-        """Return *failed* with the path that its file has now: an upgrade moves shipped ones."""
-        shipped = [path for rule in self.rules if rule.ahead for path in rule.files]
-        for path in shipped if failed.ahead else ():
+    def _with_current_path(self, failed: Failed) -> Failed:
+        """Return *failed* with the current path of its file; an upgrade moves shipped files."""
+        paths = [path for rule in self.rules if rule.shipped for path in rule.files]
+        for path in paths if failed.shipped else ():
             if path != failed.file and PurePath(path).name == PurePath(failed.file).name:
-                return replace(failed, file=path, kept_as=failed.file)
+                return replace(failed, file=path, stored_path=failed.file)
         return failed
 
     async def _failed(
         self, event: Event, file: str, entry: str, error: CatenaError, again: float = 0.0
     ) -> None:
-        """Make a failure visible; *again* is when it is tried again, 0.0: never."""
+        """Log a failure and send its event.
+
+        Args:
+            event: caused the reaction.
+            file: the reactor file.
+            entry: id of the reaction in the file; "" if the file could not be rendered.
+            error: the failure.
+            again: wall clock of the next attempt, seconds since the epoch; 0.0 if there is none.
+        """
         self._failures += 1
         self._last_failure = f"{event.tag}: {error}"
         LOG.error("reaction to %s (%s %s) failed: %s", event.tag, file, entry, error)
         data = {"event": event.seq, "tag": event.tag, "file": file, "id": entry, "again": again}
         try:
             await self._bus.fire(f"{OWN_TAGS}failed", {**data, "error": str(error)})
-        except Exception as unsaid:  # noqa: BLE001 - the lane must not end
-            # The log and the status show the failure; the other events of the minion must go on.
-            LOG.warning("cannot send the event of a failed reaction: %s", unsaid)
+        except Exception as fire_error:  # noqa: BLE001 - the queue must go on
+            # The log and the status already show the failure.
+            LOG.warning("cannot send the event of a failed reaction: %s", fire_error)
 
     async def _keep_cursor(self, saved: int) -> None:
         try:
@@ -370,6 +385,6 @@ class Reactor:
         return position
 
 
-def _concerns(event: Event) -> bool:
-    # What the reactor itself started does not start it again (Salt's rule against loops).
+def _may_react_to(event: Event) -> bool:
+    # As in Salt, events caused by the reactor cause no reactions, which prevents loops.
     return not event.tag.startswith(OWN_TAGS) and event.data.get("user") != USER

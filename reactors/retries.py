@@ -1,8 +1,8 @@
-"""Reactions that failed and are tried again: which, when, and until they are done.
+"""Retries of failed reactions, until they succeed, are refused or are discarded.
 
-Each is kept in the store before the reactor's position moves past its event, so that neither a
-restart of the master nor the pruning of events loses it. Files are served side by side, the
-reactions of one file one after the other: a file that hangs or fails for ever delays no other.
+A failed reaction is stored before the reactor's position moves past its event, so neither a
+restart of the master nor the pruning of events loses it. The reactions of one file are retried one
+after the other, different files concurrently: a file that hangs or always fails delays no other.
 """
 
 from __future__ import annotations
@@ -22,119 +22,121 @@ from catena.reactors.reaction import Reaction
 
 LOG = logging.getLogger(__name__)
 
-#: First pause before a reaction is tried again, seconds; it doubles with each failure.
+#: Pause before the first retry of a reaction, in seconds; it doubles with each failure.
 FIRST_SECONDS = 5.0
-#: Longest pause, seconds, by whether the rule is a shipped one: a chain waits for that.
+#: Longest pause in seconds, by whether the rule is shipped; chains wait for shipped rules.
 LONGEST_SECONDS = {True: 60.0, False: 3600.0}
-#: Failed reactions of people's rules that are kept; those of shipped rules have no limit.
+#: Maximum number of stored reactions of site rules; shipped rules have no limit.
 KEPT_LIMIT = 10_000
-#: What these take in the store, bytes. All of them are in memory as well, and what minions send
-#: may make a site's file fail again and again.
+#: Maximum size of the stored reactions of site rules in bytes. All of them are in memory, too, and
+#: minions can send events that make a site's file fail each time.
 KEPT_BYTES = 32 * 1024 * 1024
-#: Share of both that events of one minion may take: one that sends such events without end leaves
-#: the reactions to others' events their place.
+#: Share of both limits that the events of one minion may use, so that a minion that causes endless
+#: failures leaves space for the events of others.
 SOURCE_SHARE = 0.1
-#: Files whose reactions are tried again at the same time.
+#: Number of files whose reactions are retried at the same time.
 FILES = 4
-#: Pause before a failure is written again that the store did not take, seconds.
+#: Pause before another attempt to write to the store, in seconds.
 STORE_AGAIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A reaction, or the rendering of a file, that failed and is tried again."""
+    """A failed reaction, or a failed rendering of a file, that will be retried."""
 
     event: Event
     file: str
-    #: What could not be done; None: the file could not be rendered.
+    #: The failed reaction; None if the file could not be rendered.
     reaction: Reaction | None
     error: str
     #: Wall clock of the first failure, seconds since the epoch.
     since: float
-    #: Of a shipped rule.
-    ahead: bool = False
+    #: Whether the rule is shipped with catena.
+    shipped: bool = False
     attempts: int = 1
-    #: Wall clock of the next try, seconds since the epoch.
+    #: Wall clock of the next attempt, seconds since the epoch.
     due: float = 0.0
-    #: Row in the store; 0: not kept yet.
+    #: Row in the store; 0 if it is not stored yet.
     id: int = 0
-    #: The file's path when this was kept, where an upgrade has moved it since; "": it has not.
-    kept_as: str = ""
-    #: What its event and reaction take in the store, bytes.
+    #: Path of the file when the row was stored, if an upgrade moved the file; otherwise "".
+    stored_path: str = ""
+    #: Size of the event and the reaction in the store, in bytes.
     size: int = 0
 
     @property
     def key(self) -> str:
-        """Return what a job is recognised by that this reaction made already."""
-        return key_of(self.event, self.kept_as or self.file, self.reaction)
+        """Return the key by which the master recognises a repeated job of this reaction."""
+        return key_of(self.event, self.stored_path or self.file, self.reaction)
 
 
 class RetryStore(Protocol):
-    """Where failed reactions are durable."""
+    """Stores failed reactions durably."""
 
     async def load(self) -> Sequence[Failed]:
-        """Return all of them."""
+        """Return all stored reactions."""
 
     async def keep(self, failed: Failed) -> Failed:
-        """Store *failed*, in the place of what has its key; return it with its row."""
+        """Store *failed*, replacing one with the same key; return it with its row."""
 
     async def drop(self, row: int) -> None:
-        """Forget a row; fine if there is none."""
+        """Remove a row, if it exists."""
 
 
-#: Tries once more; raises what is wrong now.
+#: Makes one attempt; raises an exception if it fails.
 Attempt = Callable[[Failed], Awaitable[None]]
 
 
 def key_of(event: Event, file: str, reaction: Reaction | None) -> str:
-    """Return the key of a reaction to an event; None: of rendering the file."""
+    """Return the key of a reaction to an event, or of the rendering of *file* if it is None."""
     if reaction is None:
         return f"rendering:{event.seq}:{file}"
     return f"reaction:{event.seq}:{file}:{reaction.id}:{reaction.kind}.{reaction.fun}"
 
 
-def pause(attempts: int, ahead: bool) -> float:
-    """Return the seconds until the next try of what failed *attempts* times."""
+def pause(attempts: int, shipped: bool) -> float:
+    """Return the seconds to wait after *attempts* failed attempts."""
     # Bound the exponent: the power itself would overflow.
-    return min(FIRST_SECONDS * 2.0 ** min(attempts - 1, 30), LONGEST_SECONDS[ahead])
+    return min(FIRST_SECONDS * 2.0 ** min(attempts - 1, 30), LONGEST_SECONDS[shipped])
 
 
 class Retries:
-    """Tries failed reactions again, each after a pause that doubles.
+    """Retries failed reactions, each after a pause that doubles.
 
     Args:
-        kept: where they are durable.
-        attempt: tries one once more.
-        now: the wall clock, seconds since the epoch.
+        store: stores them durably.
+        attempt: makes one attempt.
+        now: returns the wall clock, in seconds since the epoch.
     """
 
-    def __init__(self, kept: RetryStore, attempt: Attempt, now: Callable[[], float]) -> None:
-        self._kept = kept
+    def __init__(self, store: RetryStore, attempt: Attempt, now: Callable[[], float]) -> None:
+        self._store = store
         self._attempt = attempt
         self._now = now
         self._failed: dict[int, Failed] = {}
+        #: Number and bytes of stored reactions, by whether the rule is shipped.
         self._counts: Counter[bool] = Counter()
         self._bytes: Counter[bool] = Counter()
-        #: The same of people's rules, by the minion that the event is of; "": of the master.
+        #: Number of stored reactions of site rules by source minion; "" is the master.
         self._source_counts: Counter[str] = Counter()
+        #: Bytes of these reactions by source minion.
         self._source_bytes: Counter[str] = Counter()
-        #: Due times by the event loop's clock and rows, by file; the next one comes first.
+        #: Heaps by file of (due time on the event loop's clock, row).
         self._due: defaultdict[str, list[tuple[float, int]]] = defaultdict(list)
-        #: The due time of each row that counts; others that `_due` has are of earlier plans.
+        #: Valid due time of each row; other entries of `_due` are outdated.
         self._plans: dict[int, float] = {}
         self._busy: set[str] = set()
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def waiting(self) -> list[Failed]:
-        """Return what is to be tried again, the oldest first."""
+        """Return the reactions that will be retried, the oldest first."""
         return sorted(self._failed.values(), key=lambda failed: (failed.since, failed.id))
 
     def is_full(self, source: str = "") -> bool:
-        """Return whether no more reactions of people's rules are kept to events of *source*.
+        """Return whether failed reactions of site rules to events of *source* are refused.
 
         Args:
-            source: the minion; "": the master.
+            source: the minion that sent the event; "" is the master.
         """
         if self._counts[False] >= KEPT_LIMIT or self._bytes[False] >= KEPT_BYTES:
             return True
@@ -144,12 +146,12 @@ class Retries:
         return many or self._source_bytes[source] >= KEPT_BYTES * SOURCE_SHARE
 
     async def add(self, failed: Failed) -> Failed:
-        """Keep *failed* durably and plan its next try; waits while the store takes nothing."""
-        planned = replace(failed, due=self._now() + pause(failed.attempts, failed.ahead))
+        """Store *failed* and plan its next attempt; wait until the store accepts it."""
+        planned = replace(failed, due=self._now() + pause(failed.attempts, failed.shipped))
         while True:
             try:
-                stored = await self._kept.keep(planned)
-            except Exception as error:  # noqa: BLE001 - whatever the store has: never dropped
+                stored = await self._store.keep(planned)
+            except Exception as error:  # noqa: BLE001 - no error of the store may lose a reaction
                 LOG.warning(
                     "cannot store a failed reaction to %s yet: %s", failed.event.tag, error
                 )
@@ -163,10 +165,10 @@ class Retries:
             return stored
 
     async def discard(self, row: int) -> Failed:
-        """Try a reaction no more; return it.
+        """Remove a reaction without another attempt; return it.
 
         Raises:
-            NotFoundError: no such row waits.
+            NotFoundError: no reaction with this row waits for a retry.
         """
         failed = self._failed.get(row)
         if failed is None:
@@ -175,10 +177,10 @@ class Retries:
         return failed
 
     def hurry(self, row: int = 0) -> int:
-        """Make one reaction due now, or all of them; return how many.
+        """Make one reaction due now, or all if *row* is 0; return their number.
 
         Raises:
-            NotFoundError: no such row waits.
+            NotFoundError: no reaction with this row waits for a retry.
         """
         if row and row not in self._failed:
             raise NotFoundError(f"no reaction {row} waits; see: catena runner reactor.waiting")
@@ -188,7 +190,7 @@ class Retries:
         return len(chosen)
 
     async def run(self) -> None:
-        """Try again what is due, until cancelled."""
+        """Retry reactions when they are due, until cancelled."""
         try:
             while True:
                 self._changed.clear()
@@ -202,15 +204,15 @@ class Retries:
                 task.cancel()
             self._busy.clear()
 
-    async def load(self, present: Callable[[Failed], Failed]) -> None:
-        """Plan what an earlier run of the master kept.
+    async def load(self, update: Callable[[Failed], Failed]) -> None:
+        """Plan the reactions that an earlier run of the master stored.
 
         Args:
-            present: gives each the path that its file has now.
+            update: returns a reaction with the current path of its file.
         """
-        rows = await self._kept.load()
+        rows = await self._store.load()
         newest = max((row.id for row in rows), default=0)
-        # The reaction was stored while the others were read.
+        # Keep reactions that were stored while the others were read.
         rows = [*rows, *(one for one in self._failed.values() if one.id > newest)]
         self._failed.clear()
         self._due.clear()
@@ -220,20 +222,20 @@ class Retries:
         self._source_counts.clear()
         self._source_bytes.clear()
         for failed in rows:
-            self._plan(present(failed))
+            self._plan(update(failed))
 
     def _plan(self, failed: Failed) -> None:
         if failed.id not in self._failed:
             self._count(failed, 1)
         self._failed[failed.id] = failed
         # The wall clock may have been changed since.
-        left = min(max(failed.due - self._now(), 0.0), pause(failed.attempts, failed.ahead))
+        left = min(max(failed.due - self._now(), 0.0), pause(failed.attempts, failed.shipped))
         self._plan_at(failed, asyncio.get_running_loop().time() + left)
 
     def _count(self, failed: Failed, number: int) -> None:
-        self._counts[failed.ahead] += number
-        self._bytes[failed.ahead] += number * failed.size
-        if not failed.ahead:
+        self._counts[failed.shipped] += number
+        self._bytes[failed.shipped] += number * failed.size
+        if not failed.shipped:
             source = failed.event.source
             self._source_counts[source] += number
             self._source_bytes[source] += number * failed.size
@@ -241,14 +243,14 @@ class Retries:
                 del self._source_counts[source], self._source_bytes[source]
 
     def _plan_at(self, failed: Failed, at: float) -> None:
-        """Plan the next try of *failed*, in the place of an earlier plan."""
+        """Plan the next attempt of *failed*, replacing an earlier plan."""
         if self._plans.get(failed.id) != at:
             self._plans[failed.id] = at
             heapq.heappush(self._due[failed.file], (at, failed.id))
         self._changed.set()
 
     def _heads(self) -> list[tuple[tuple[float, int], str]]:
-        """Return the next try of each file, the one that is due first."""
+        """Return ((due time, row), file) of the next attempt of each file, the earliest first."""
         found = []
         for file, queue in list(self._due.items()):
             while queue and self._plans.get(queue[0][1]) != queue[0][0]:
@@ -260,7 +262,11 @@ class Retries:
         return sorted(found)
 
     def _begin_due(self) -> float | None:
-        """Begin what is due; return the seconds until something is, None: nothing waits."""
+        """Begin the attempts that are due.
+
+        Returns:
+            Seconds until the next attempt is due; None if none is planned or FILES are running.
+        """
         now = asyncio.get_running_loop().time()
         for (at, row), file in self._heads():
             if file in self._busy:
@@ -272,25 +278,25 @@ class Retries:
             heapq.heappop(self._due[file])
             del self._plans[row]
             self._busy.add(file)
-            task = asyncio.create_task(self._try(file, row))
+            task = asyncio.create_task(self._retry_row(file, row))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return None
 
-    async def _try(self, file: str, row: int) -> None:
+    async def _retry_row(self, file: str, row: int) -> None:
         failed = self._failed.get(row)
         try:
-            # The reaction was done or discarded before.
+            # The reaction may have succeeded or been discarded meanwhile.
             if failed is not None:
-                await self._once_more(failed)
+                await self._retry(failed)
         finally:
             self._busy.discard(file)
             self._changed.set()
 
-    async def _once_more(self, failed: Failed) -> None:
+    async def _retry(self, failed: Failed) -> None:
         try:
             await self._attempt(failed)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it: tried again
+        except Exception as error:  # noqa: BLE001 - any error leads to a retry
             LOG.warning(
                 "reaction to %s (%s) failed again, %d times now: %s",
                 failed.event.tag,
@@ -299,8 +305,8 @@ class Retries:
                 error,
             )
             if failed.id in self._failed:
-                words = str(error) or repr(error)
-                await self.add(replace(failed, attempts=failed.attempts + 1, error=words))
+                text = str(error) or repr(error)
+                await self.add(replace(failed, attempts=failed.attempts + 1, error=text))
             return
         LOG.info("reaction to %s (%s) is done", failed.event.tag, failed.file)
         await self._done(failed)
@@ -315,7 +321,7 @@ class Retries:
     async def _drop(self, failed: Failed) -> None:
         while True:
             try:
-                await self._kept.drop(failed.id)
+                await self._store.drop(failed.id)
                 break
             except Exception as error:  # noqa: BLE001 - as in add
                 LOG.warning("cannot remove reaction %d yet: %s", failed.id, error)

@@ -10,35 +10,40 @@ from typing import Any
 
 from catena.core.errors import ConfigError
 
-#: Shipped beside this module, and used unless `reactor_defaults: false`.
+#: Rules shipped with catena: (tag, file beside this module). `reactor_defaults: false` disables
+#: them.
 DEFAULTS: tuple[tuple[str, str], ...] = (("salt/minion/*/start", "resume_action_chain.sls"),)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Which events one entry of the configuration is about."""
+    """One entry of the setting `reactor`, or one rule shipped with catena."""
 
     #: Shell pattern on the whole tag; `*` crosses slashes, as in Salt.
     tag: str
     #: Paths or salt:// addresses.
     files: tuple[str, ...]
-    #: Whether this is a shipped rule, which does not wait for events of other rules.
-    ahead: bool = False
+    #: Whether the rule is shipped with catena; its events do not wait for those of other rules.
+    shipped: bool = False
 
     def matches(self, tag: str) -> bool:
-        """Return whether an event of *tag* is meant."""
+        """Return whether the rule applies to events with *tag*."""
         return fnmatchcase(tag, self.tag)
 
 
 def parse(setting: Iterable[Mapping[str, Any]], defaults: bool) -> tuple[Rule, ...]:
-    """Return the rules of the `reactor:` setting, the shipped ones first.
+    """Return the rules of the setting `reactor`, after the shipped ones.
+
+    Args:
+        setting: the items of the setting.
+        defaults: whether to use the shipped rules.
 
     Raises:
         ConfigError: an entry is not `glob: file` or `glob: [files]`.
     """
     folder = Path(__file__).parent
-    shipped = DEFAULTS if defaults else ()
-    rules = [Rule(tag, (str(folder / name),), ahead=True) for tag, name in shipped]
+    used = DEFAULTS if defaults else ()
+    rules = [Rule(tag, (str(folder / name),), shipped=True) for tag, name in used]
     for entry in setting:
         if len(entry) != 1:
             raise ConfigError(f"reactor: each item is one `glob: files`, not {sorted(entry)}")

@@ -42,7 +42,7 @@ def failed(conn: sa.Connection, row_id: int) -> Failed | None:
     """Return a failed reaction; None if it was removed.
 
     Raises:
-        RecordError, TypeError, ValueError: the row is damaged.
+        RecordError, StoreCorruptError, TypeError, ValueError: the row is damaged.
     """
     query = sa.select(REACTIONS, _SIZE.label("size")).where(REACTIONS.c.id == row_id)
     row = conn.execute(query).first()
@@ -55,7 +55,7 @@ def failed(conn: sa.Connection, row_id: int) -> Failed | None:
         reaction=decode(Reaction, row.reaction) if row.reaction else None,
         error=row.error,
         since=row.since,
-        ahead=row.ahead,
+        shipped=row.ahead,
         attempts=row.attempts,
         due=row.due,
         id=row.id,
@@ -80,7 +80,7 @@ def keep(conn: sa.Connection, failed: Failed) -> Failed:
         "event": encode(failed.event),
         "file": failed.file,
         "reaction": reaction,
-        "ahead": failed.ahead,
+        "ahead": failed.shipped,
         "since": failed.since,
         **changing,
     }

@@ -92,7 +92,7 @@ async def playing() -> AsyncIterator[tuple[Reactor, Bus, Recorder]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_file_is_rendered_early_and_once_and_performed_when_the_event_is_there() -> None:
+async def test_file_is_rendered_early_once_and_performed_after_its_event_is_stored() -> None:
     async with playing() as (engine, bus, recorder):
         stored = being_stored()
         engine.expect(event(1), stored)
@@ -115,7 +115,7 @@ async def test_different_event_is_rendered_separately() -> None:
         ]  # fmt: skip
 
 
-async def test_behind_an_event_of_its_minion_nothing_is_begun() -> None:
+async def test_event_behind_another_of_its_minion_is_not_rendered_early() -> None:
     async with playing() as (engine, bus, recorder):
         recorder.held = asyncio.Event()
         bus.come(event(1, source="web1"))
@@ -135,7 +135,7 @@ async def test_events_caused_by_the_reactor_are_not_rendered_early() -> None:
         assert recorder.done == []
 
 
-async def test_a_rendering_for_which_there_was_no_time_is_done_again(
+async def test_early_rendering_that_must_be_tried_later_is_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(engine_module, "AGAIN_SECONDS", 0)
@@ -149,7 +149,7 @@ async def test_a_rendering_for_which_there_was_no_time_is_done_again(
         assert recorder.done == [*["render 1 at1"] * 3, "perform go/x 1"]
 
 
-async def test_an_event_that_was_not_stored_is_forgotten() -> None:
+async def test_early_rendering_is_discarded_when_its_event_is_not_stored() -> None:
     async with playing() as (engine, _bus, recorder):
         refused, left = being_stored(), being_stored()
         engine.expect(event(1), refused)
@@ -187,7 +187,7 @@ async def test_early_rendering_of_a_past_event_frees_its_slot() -> None:
     assert recorder.done == ["render 1 at1", "render 2 at2"]
 
 
-async def test_no_more_are_begun_than_the_limit() -> None:
+async def test_number_of_early_renderings_is_limited() -> None:
     recorder = Recorder()
     early = EarlyRenderings(recorder.render, 2)
     stored = [being_stored() for _ in range(3)]
@@ -206,7 +206,7 @@ async def test_no_more_are_begun_than_the_limit() -> None:
     assert early.take(1, come[1], "f.sls") is None
 
 
-async def test_event_of_a_repeated_request_leaves_room_for_others() -> None:
+async def test_event_of_a_repeated_request_frees_its_slot() -> None:
     recorder = Recorder()
     early = EarlyRenderings(recorder.render, 1)
     repeated = being_stored()

@@ -8,7 +8,7 @@ import pytest
 
 from catena.core.errors import TryLaterError
 from catena.core.events import Event
-from catena.reactors.engine import LANES, TRIES, Reactor
+from catena.reactors.engine import QUEUES, TRIES, Reactor
 from catena.reactors.reaction import Reaction
 from catena.reactors.rules import Rule
 from tests.support.waiting import run_ready_tasks
@@ -28,16 +28,16 @@ async def run_engine(bus: TableBus, recorder: Recorder, meanwhile: Any = None) -
     return engine
 
 
-async def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
+async def test_shipped_rule_does_not_wait_for_events_of_site_rules() -> None:
     bus, recorder = TableBus(), Recorder()
 
     held = asyncio.Event()
-    # More than are served at a time, and one of the minion itself.
-    for number in range(LANES + 1):
+    # More queues than are served at a time, one of them of the same minion.
+    for number in range(QUEUES + 1):
         recorder.hold[f"go/{number}"] = held
         bus.add(f"go/{number}", f"web{number}")
     bus.add("go/start", "web0")
-    rules = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
+    rules = [Rule("*/start", ("shipped.sls",), shipped=True), Rule("go/*", ("f.sls",))]
     engine = Reactor(rules, bus, EchoRenderer(), recorder, KeptInMemory())
     task = asyncio.create_task(engine.run())
     await run_ready_tasks()
@@ -45,7 +45,7 @@ async def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
     assert engine.status().position == 0
     held.set()
     await run_ready_tasks()
-    # By people's own rule it was behind the other one of its minion.
+    # The site rule for the same event waited for the earlier event of its minion.
     assert recorder.done.count("go/start") == 2
     assert recorder.done.index("go/0") < len(recorder.done) - 1
     assert engine.status().position == bus.last
@@ -53,7 +53,7 @@ async def test_a_shipped_rule_waits_for_no_events_of_other_rules() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_only_events_of_a_rule_are_reacted_to() -> None:
+async def test_events_without_a_rule_cause_no_reaction() -> None:
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1")
     bus.add("stay/1")
@@ -61,7 +61,7 @@ async def test_only_events_of_a_rule_are_reacted_to() -> None:
     assert recorder.done == ["go/1"]
 
 
-async def test_one_minions_events_keep_their_order_while_another_waits() -> None:
+async def test_events_of_one_minion_keep_their_order_while_another_waits() -> None:
     bus, recorder = TableBus(), Recorder()
 
     recorder.hold["go/a1"] = asyncio.Event()
@@ -78,7 +78,7 @@ async def test_one_minions_events_keep_their_order_while_another_waits() -> None
     assert recorder.done == ["go/b1", "go/a1", "go/a2"]
 
 
-async def test_the_cursor_stays_before_what_is_not_done_and_keys_repeat_after_a_restart() -> None:
+async def test_cursor_stays_before_unfinished_events_and_keys_repeat_after_a_restart() -> None:
     bus, first = TableBus(), Recorder()
 
     first.hold["go/2"] = asyncio.Event()
@@ -94,7 +94,7 @@ async def test_the_cursor_stays_before_what_is_not_done_and_keys_repeat_after_a_
     assert bus.saved == 3
 
 
-async def test_failures_are_events_and_the_rest_goes_on() -> None:
+async def test_failure_causes_an_event_and_does_not_stop_other_events() -> None:
     bus, recorder = TableBus(), Recorder()
     for tag in ("go/broken", "go/refused", "go/fine"):
         bus.add(tag)
@@ -129,7 +129,7 @@ class FailingBus(TableBus):
         return await super().fire(tag, data, source)
 
 
-async def test_a_failure_that_cant_be_stored_does_not_end_its_minions_lane() -> None:
+async def test_failure_event_that_cannot_be_stored_does_not_stop_its_queue() -> None:
     bus, recorder = FailingBus(), Recorder()
     bus.add("go/refused", "a")
     bus.add("go/fine", "a")
@@ -138,7 +138,7 @@ async def test_a_failure_that_cant_be_stored_does_not_end_its_minions_lane() -> 
     assert engine.status().lag == 0
 
 
-async def test_a_reaction_that_cant_be_stored_now_is_done_later(
+async def test_temporarily_impossible_reaction_is_performed_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("catena.reactors.engine.AGAIN_SECONDS", 0)
@@ -171,18 +171,18 @@ class DyingRenderer(EchoRenderer):
         return await super().render(file, tag, data)
 
 
-@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("shipped", [True, False])
 @pytest.mark.parametrize("missing", [0, 1])
-async def test_a_file_over_which_a_worker_died_is_rendered_again(
-    ahead: bool, missing: int, monkeypatch: pytest.MonkeyPatch
+async def test_file_is_rendered_again_after_its_worker_died(
+    shipped: bool, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("catena.reactors.engine.AGAIN_SECONDS", 0)
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1")
-    # The last of the renderings succeeds, or would have been the next.
-    renderer = DyingRenderer(TRIES[ahead] - 1 + missing)
+    # The last allowed rendering succeeds, or one more would be needed.
+    renderer = DyingRenderer(TRIES[shipped] - 1 + missing)
     engine = Reactor(
-        [Rule("go/*", ("f.sls",), ahead=ahead)], bus, renderer, recorder, KeptInMemory()
+        [Rule("go/*", ("f.sls",), shipped=shipped)], bus, renderer, recorder, KeptInMemory()
     )
 
     task = asyncio.create_task(engine.run())
@@ -195,7 +195,7 @@ async def test_a_file_over_which_a_worker_died_is_rendered_again(
     assert engine.status().lag == 0
 
 
-async def test_the_position_is_saved_again_after_a_time_when_it_could_not(
+async def test_position_is_saved_after_the_store_was_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("catena.reactors.engine.SAVE_SECONDS", 0)
@@ -214,7 +214,7 @@ async def test_the_position_is_saved_again_after_a_time_when_it_could_not(
     assert saved == [1]
 
 
-async def test_a_second_run_serves_the_lanes_that_the_first_was_stopped_in() -> None:
+async def test_second_run_serves_the_queues_of_a_cancelled_one() -> None:
     bus, recorder = TableBus(), Recorder()
     bus.add("go/1", "a")
 

@@ -22,7 +22,7 @@ from tests.support.waiting import run_ready_tasks, until
 from tests.unit.reactors.doubles import EchoRenderer, Recorder, TableBus
 from tests.unit.reactors.kept import KeptInMemory
 
-RULES = [Rule("*/start", ("shipped.sls",), ahead=True), Rule("go/*", ("f.sls",))]
+RULES = [Rule("*/start", ("shipped.sls",), shipped=True), Rule("go/*", ("f.sls",))]
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ async def test_wait_is_no_longer_than_its_pause_when_the_clock_was_set_back() ->
 
 async def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None:
     bus, kept, recorder = TableBus(), KeptInMemory(), Recorder()
-    kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), reaction=None, ahead=True)
+    kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), reaction=None, shipped=True)
     kept.rows[2] = replace(a_failed("/own/shipped.sls", id=2), reaction=None)
     files = []
 
@@ -158,13 +158,13 @@ async def test_shipped_file_that_an_upgrade_moved_is_found_by_its_name() -> None
     assert sorted(files) == ["/own/shipped.sls", "shipped.sls"]
 
 
-@pytest.mark.parametrize(("ahead", "longest"), [(True, 60.0), (False, 3600.0)])
+@pytest.mark.parametrize(("shipped", "longest"), [(True, 60.0), (False, 3600.0)])
 def test_pause_doubles_up_to_its_limit(
-    ahead: bool, longest: float, monkeypatch: pytest.MonkeyPatch
+    shipped: bool, longest: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries_module, "FIRST_SECONDS", 5.0)
-    assert [pause(n, ahead) for n in (1, 2, 3, 4)] == [5.0, 10.0, 20.0, 40.0]
-    assert pause(40, ahead) == pause(10**6, ahead) == longest
+    assert [pause(n, shipped) for n in (1, 2, 3, 4)] == [5.0, 10.0, 20.0, 40.0]
+    assert pause(40, shipped) == pause(10**6, shipped) == longest
 
 
 async def test_reactions_of_people_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,9 +188,9 @@ async def test_reactions_of_people_are_kept_up_to_a_size(monkeypatch: pytest.Mon
         return
 
     async with retrying(attempt) as (retries, _kept):
-        for row, ahead in enumerate((True, False, False)):
+        for row, shipped in enumerate((True, False, False)):
             assert not retries.is_full()
-            await retries.add(a_failed(row=row, size=100, ahead=ahead))
+            await retries.add(a_failed(row=row, size=100, shipped=shipped))
         assert retries.is_full()
         await retries.load(lambda failed: failed)
         assert retries.is_full()
@@ -311,7 +311,7 @@ async def test_reaction_that_is_discarded_while_it_is_tried_does_not_come_back(
 
 async def test_moved_file_keeps_the_key_and_the_row_of_its_failed_reaction() -> None:
     bus, kept, recorder = TableBus(), KeptInMemory(), Faulty(OSError("still broken"))
-    kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), ahead=True)
+    kept.rows[1] = replace(a_failed("/old/shipped.sls", id=1), shipped=True)
     kept._last = 1
     key = kept.rows[1].key
     engine = Reactor(RULES, bus, EchoRenderer(), recorder, kept)
