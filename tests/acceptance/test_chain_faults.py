@@ -1,4 +1,4 @@
-"""Chains while things break: masters, agents and hosts that die, reboots and agents that fail."""
+"""Chains under faults: killed masters, agents and hosts, reboots and upgrades that fail."""
 
 from __future__ import annotations
 

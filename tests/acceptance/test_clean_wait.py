@@ -1,4 +1,4 @@
-"""A chain that has waited long enough for a clean-up that fails."""
+"""A chain fails when a clean-up on its minion fails for longer than the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job reaches each minion once and its answer the master once, whatever dies in between."""
+"""Each job reaches its minions once and its return is stored once, whichever process is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`catena doctor` and `catena store` on a master and a minion that really run."""
+"""`catena doctor` and `catena store` on a running master and minion."""
 
 from __future__ import annotations
 

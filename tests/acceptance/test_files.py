@@ -1,4 +1,4 @@
-"""Files, pillar and grains of a real master on real minions."""
+"""Files, pillar and grains from a master to its minions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that Salt's users type, against a real master."""
+"""Options that Salt's users know, against a real master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose key is accepted, as a person decides it with `catena key`."""
+"""Keys of minions, accepted, rejected and rotated with `catena key`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log files that another program rotates, as logrotate does."""
+"""Log files that logrotate renames are opened again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The long chain: 12 actions, two reboots, one agent upgrade, many minions, one dead master."""
+"""A long chain with reboots and an upgrade runs once on each minion while its master is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The present version and the one before it, in one fleet: either as the master."""
+"""Masters and minions of this version and of the previous one work together."""
 
 from __future__ import annotations
 

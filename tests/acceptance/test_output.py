@@ -1,4 +1,4 @@
-"""What a running job prints, as `catena job watch` shows it."""
+"""`catena job watch` and `chain watch` show the output of running commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A chain that is paused in the middle of a reboot, while its master is killed."""
+"""A chain that is paused during a reboot stays paused after a kill of its master."""
 
 from __future__ import annotations
 

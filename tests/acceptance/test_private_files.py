@@ -1,4 +1,4 @@
-"""Who may read what the daemons write, whoever started them, and who may use the socket."""
+"""Modes of all files and sockets of the daemons, under any umask."""
 
 from __future__ import annotations
 

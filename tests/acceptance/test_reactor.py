@@ -1,4 +1,4 @@
-"""The reactor of a real master: own rules, order, failures that show, and a master that dies."""
+"""The reactor of a real master: rules, order, reported errors, and a kill of the master."""
 
 from __future__ import annotations
 

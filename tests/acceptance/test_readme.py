@@ -1,4 +1,4 @@
-"""The commands of the README and of how-tos, as printed, on a booted Debian 12 with systemd."""
+"""The commands of the README and of how-tos work as printed on a booted Debian 12."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`catena run` and its kin, as a person uses them."""
+"""`catena run`, `job` and `event` through the installed command."""
 
 from __future__ import annotations
 

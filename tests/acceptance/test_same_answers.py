@@ -1,4 +1,4 @@
-"""One rich tree through a master, by --local, under other hash seeds: the same to the letter."""
+"""A tree gives identical results by a master, by --local and under other hash seeds."""
 
 from __future__ import annotations
 

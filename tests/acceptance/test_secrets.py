@@ -1,4 +1,4 @@
-"""A secret that a function is given shows in no command line and in nothing that is kept."""
+"""Secret arguments appear in no command line, log or stored file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`catena ssh` and `catena ssh-key`, as people type them, against a real sshd."""
+"""`catena ssh` and `catena ssh-key` against a real sshd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains on hosts that SSH alone reaches, through the installed command and a real sshd."""
+"""Chains on hosts over SSH, by the installed command and a real sshd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two chains, and runs that have ended, on one minion, while its agent and its host die."""
+"""Two chains, or runs of one, on one minion do not disturb each other under faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every failpoint once, by kill: nothing is lost, nothing runs twice, the chain ends.
+"""A kill at each failpoint loses no action and repeats none.
 
 All hosts of one fleet run one chain, each is killed at another place; the master of another fleet
 is killed at one place after the other. A place that is never passed fails the run.

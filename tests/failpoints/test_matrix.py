@@ -1,4 +1,4 @@
-"""Every failpoint by kill, error and sleep, in chains: plain, with a reboot, with a new agent.
+"""Kills, errors and delays at each failpoint of a chain lose no action and repeat none.
 
 `make test-failpoints`: hours of machine time, minutes on many cores. Each run is one host and one
 master; whatever happens, the chain ends, no finished command runs twice, none is skipped.

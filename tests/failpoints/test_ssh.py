@@ -1,4 +1,4 @@
-"""Every failpoint of a run over SSH, by kill, error and sleep: nothing repeated, nothing lost."""
+"""Kills, errors and delays at each failpoint of a run over SSH lose no state and repeat none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains across reboot(2), straight from a PID namespace: for machines where nothing can boot."""
+"""Chains across reboot(2) in a PID namespace."""
 
 from __future__ import annotations
 

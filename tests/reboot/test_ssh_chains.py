@@ -183,7 +183,7 @@ def leftovers(fleet: SshSite) -> list[str]:
     return found
 
 
-def test_a_chain_with_reboots_runs_on_hosts_and_a_minion_at_once(fleet: SshSite) -> None:
+def test_chain_with_reboots_runs_on_hosts_and_a_minion_at_once(fleet: SshSite) -> None:
     every = (*HOSTS, MINION)
     words = chain_with_reboots(fleet, "night", 2, hosts=every)
     before = {name: machine.boots for name, machine in fleet.machines.items()}

@@ -1,4 +1,4 @@
-"""A writer is killed at any step, a second one takes over, and the power fails after it.
+"""A second writer takes over from a killed one and survives a power failure.
 
 The second writer sees files and folders whose names the first one had no time to sync. What it
 promises must survive the power failure all the same.

@@ -23,7 +23,7 @@ _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_generated_page_is_that_of_the_code(name: str) -> None:
+def test_generated_page_is_that_of_the_code(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), (
         f"docs/reference/{name} is old: run make docs"
     )
@@ -108,7 +108,7 @@ def test_every_chain_file_shown_is_accepted(tmp_path: Path, page: Path, body: st
     assert read(file).request.entries
 
 
-def test_the_page_of_events_names_every_tag() -> None:
+def test_page_of_events_names_every_tag() -> None:
     text = (FOLDER / "events.md").read_text(encoding="utf-8")
     tags = [
         events.minion_start("ID"),

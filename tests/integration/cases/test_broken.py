@@ -1,4 +1,4 @@
-"""What a person is told about every broken tree: file, line, excerpt and the right name."""
+"""Errors in each broken tree name file, line, excerpt and the nearest right name."""
 
 from __future__ import annotations
 

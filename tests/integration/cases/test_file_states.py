@@ -1,4 +1,4 @@
-"""What the file states of Salt 3008.5 answer and leave behind, catena's do too.
+"""File states return and leave the same as those of Salt 3008.5.
 
 A line of tests/cases/file-states/*.jsonl is one case: states, the files that were there, and what
 was recorded of a run in test mode, a run, and another run; @D@ is the case's own folder. All cases

@@ -1,4 +1,4 @@
-"""What Salt 3008.5 was seen to do, catena does too; salt-quirks.yaml gives the exceptions."""
+"""Results equal those recorded from Salt 3008.5, except those in salt-quirks.yaml."""
 
 from __future__ import annotations
 

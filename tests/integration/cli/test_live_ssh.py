@@ -73,7 +73,7 @@ def terminal(site: Site) -> Iterator[Callable[..., Terminal]]:
         one.close()
 
 
-def test_board_shows_steps_of_hosts_and_who_is_queued(
+def test_board_shows_the_steps_of_hosts_and_the_queued_hosts(
     site: Site, terminal: Callable[..., Terminal]
 ) -> None:
     view = terminal("ssh", "*", "state.apply", "held")

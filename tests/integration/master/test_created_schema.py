@@ -1,4 +1,4 @@
-"""A new store, whose tables are made at once, is like one that went through every migration."""
+"""A created database has the same schema as a migrated one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage of every file that a master keeps is named, and never served as if it were sound."""
+"""Damaged files of a master are reported and never served."""
 
 from __future__ import annotations
 

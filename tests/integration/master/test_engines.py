@@ -1,4 +1,4 @@
-"""A second engine, which needs of the master nothing but its line in the list of engines."""
+"""A second engine works with a line in the list of engines and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `catena doctor` on the master says of damaged files of minions."""
+"""`catena doctor` on the master reports damaged files of minions."""
 
 from __future__ import annotations
 

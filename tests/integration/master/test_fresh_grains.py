@@ -1,4 +1,4 @@
-"""What is answered from grains waits for the grains that came before the question."""
+"""Answers that depend on grains wait for grains sent before the request."""
 
 from __future__ import annotations
 

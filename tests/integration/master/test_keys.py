@@ -1,4 +1,4 @@
-"""Keys: knocking, deciding, tokens, rotation, revocation."""
+"""Enrolment, decisions, tokens, rotation and revocation of keys."""
 
 from __future__ import annotations
 

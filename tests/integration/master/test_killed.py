@@ -1,4 +1,4 @@
-"""A real master process that is killed while it works."""
+"""A master process that is killed during its work loses no confirmed job."""
 
 from __future__ import annotations
 

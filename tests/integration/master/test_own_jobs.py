@@ -1,4 +1,4 @@
-"""Jobs that a minion began itself, and the jids that it may choose."""
+"""Jobs begun by a minion, and the job ids that it may choose."""
 
 from __future__ import annotations
 

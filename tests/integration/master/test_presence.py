@@ -1,4 +1,4 @@
-"""Who is up, and what happens when two claim to be one."""
+"""Presence of minions, and two peers with one id."""
 
 from __future__ import annotations
 

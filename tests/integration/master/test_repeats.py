@@ -1,4 +1,4 @@
-"""A command whose master is killed in the middle takes effect once, by real processes."""
+"""A command whose master is killed takes effect once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What minions ask for, what people ask for, and PostgreSQL under it all."""
+"""Requests of minions and operators, and a master on PostgreSQL."""
 
 from __future__ import annotations
 

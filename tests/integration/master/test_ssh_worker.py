@@ -1,4 +1,4 @@
-"""Visits of hosts over SSH, with scripts in the place of processes: claims, deaths, persons."""
+"""Visits of hosts over SSH by doubles: claims, lost workers, requests of operators."""
 
 from __future__ import annotations
 

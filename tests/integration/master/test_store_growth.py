@@ -1,4 +1,4 @@
-"""The finding that the store grows."""
+"""`catena doctor` reports growth of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage of every file that an agent keeps: it says so, or nothing comes of it.
+"""Damaged files of an agent are reported or have no effect.
 
 An agent is killed while a chain waits for its reboot and while a return and an event wait for the
 master. Each of its files is damaged in turn, before a new agent starts on it in a new boot.

@@ -1,4 +1,4 @@
-"""Processes of this host that break the rules of the daemon's socket."""
+"""The daemon's socket refuses processes that break its protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the checkout is in the wheel, and in the wheel that is made of the source archive."""
+"""The wheel and the wheel made from the source archive contain all files of the checkout."""
 
 from __future__ import annotations
 

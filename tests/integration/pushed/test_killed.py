@@ -1,4 +1,4 @@
-"""Whatever is killed, and whenever: a run is done once, and what is told of it is true."""
+"""A run over SSH is done once and reported truthfully, whichever of its processes is killed."""
 
 from __future__ import annotations
 

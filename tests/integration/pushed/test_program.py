@@ -1,4 +1,4 @@
-"""The program on a host does what its verbs say, over a channel of its own."""
+"""Each verb of the program on an SSH host, over a channel."""
 
 from __future__ import annotations
 

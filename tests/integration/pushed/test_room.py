@@ -1,4 +1,4 @@
-"""The room on a host is this user's alone; what is wrong with it is one line, and no debris."""
+"""The folder on an SSH host is private; errors in it are one line and leave no files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian roots are made whole or not at all, whatever ends a build, and removed without harm."""
+"""Debian roots are made completely or not at all, and removed without following mounts."""
 
 from __future__ import annotations
 

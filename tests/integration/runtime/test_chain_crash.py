@@ -1,4 +1,4 @@
-"""Any instruction may be the last: the chain is stopped in front of each of its disk effects.
+"""A chain continues after a crash before any of its disk effects.
 
 After each stop the host comes back, either with a new agent only or with a new boot, the agent
 does what an agent does (runs the job again, keeps promises, resumes on the start event), and what

@@ -1,4 +1,4 @@
-"""Two runs on one host, and what may stand in the place of the resume file."""
+"""Two runs on one host, and foreign entries in the place of the resume file."""
 
 from __future__ import annotations
 

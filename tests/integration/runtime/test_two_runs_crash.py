@@ -1,4 +1,4 @@
-"""Two runs of one chain, and a clean, on a host that stops in front of each disk effect."""
+"""Two runs of a chain and a clean survive a crash before any disk effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of chains that a minion makes up: they move nothing but its own actions."""
+"""Forged results of chains affect only actions of the minion that sent them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of a hostile minion: none may pass for another's or the master's, none is a command."""
+"""Events of a hostile minion impersonate nobody and trigger no master reaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Too much of everything: the master stays up, stays small and goes on serving the others."""
+"""The master stays responsive and small under floods of requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a master and a minion leave on their hosts: modes of files, secrets, tampered state."""
+"""Modes of files, secrets and tampered state on the hosts of a master and a minion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a minion claims to be, against who its key says it is."""
+"""The identity of a minion comes from its key and not from its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names from outside that could become options, lines or commands of a program."""
+"""Names from peers never become options, lines or commands of a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: knocked, squatted, revoked, rotated and copied, over the real sockets."""
+"""Enrolment, revocation, rotation and copies of keys over real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that a minion sends and that could become a path: none leaves what is meant for it."""
+"""Names sent by a minion never lead to paths outside of their folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resume file as an attacker with access to a backup, or to its folder, would use it."""
+"""Resume files that are copied, edited or replaced are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that make no sense, in every field that a peer fills, against a real master.
+"""Senseless values in every field of a peer's messages do no harm to a master.
 
 The rule: the master lives, nothing is an error of its own program, the next start works, and an
 honest minion and the command line are served.

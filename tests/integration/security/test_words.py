@@ -1,4 +1,4 @@
-"""Texts of others: they are lines of a log, cells of a table and data, and nothing more."""
+"""Texts of peers stay one log line, one table cell and plain data."""
 
 from __future__ import annotations
 

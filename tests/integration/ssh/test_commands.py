@@ -1,4 +1,4 @@
-"""Commands through login shells of all sorts, sudo, and what a process list shows of it."""
+"""Commands over SSH: login shells, sudo, limits, and what a process list shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real sshd: keys of every sort, configuration, jump hosts, and hosts that go away."""
+"""Connections to a real sshd: keys, configuration, jump hosts and lost hosts."""
 
 from __future__ import annotations
 

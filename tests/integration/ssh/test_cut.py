@@ -1,4 +1,4 @@
-"""The connection is cut at each question and at each answer: one outcome, once, and true."""
+"""A run has one outcome when its connection is cut at any request or reply."""
 
 from __future__ import annotations
 

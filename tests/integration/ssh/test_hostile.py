@@ -1,4 +1,4 @@
-"""A host that controls everything we read of it: one line, its phase, no harm, no secret given."""
+"""A hostile SSH host causes one-line errors and learns no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that is killed at any moment: what it began ends, is collected once, and runs once."""
+"""A run whose `catena ssh` was killed ends once and is collected once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job pushed to a host behind pipes: its outcome, what travels, what a lost channel means."""
+"""Jobs pushed to a host over pipes: outcomes, transferred files, lost channels."""
 
 from __future__ import annotations
 

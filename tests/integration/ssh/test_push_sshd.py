@@ -1,4 +1,4 @@
-"""Jobs pushed through a real sshd: the same as behind pipes, over connections that are cut."""
+"""Jobs pushed through a real sshd, also over connections that are cut."""
 
 from __future__ import annotations
 

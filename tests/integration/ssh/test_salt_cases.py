@@ -1,4 +1,4 @@
-"""What was recorded from Salt comes to the same over SSH; salt-ssh-quirks.yaml has the exceptions.
+"""Recorded cases of Salt give the same results over SSH, except those in salt-ssh-quirks.yaml.
 
 The default run takes some cases of each topic; the others are slow ones (`-m slow`).
 """

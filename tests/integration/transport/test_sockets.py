@@ -1,4 +1,4 @@
-"""Sockets as libzmq gives them: what is closed there is gone only a moment later."""
+"""Sockets of libzmq are released after their close."""
 
 from __future__ import annotations
 

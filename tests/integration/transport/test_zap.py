@@ -1,4 +1,4 @@
-"""The socket that answers libzmq is renewed: who is in stays in, who is not stays out."""
+"""A renewed authentication socket keeps known peers and refuses others."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ signal.pause()
 
 
 @pytest.mark.skipif(own_top() is None, reason="this user may make no control groups")
-def test_a_child_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
+def test_unreaped_child_is_counted(tmp_path: Path) -> None:
     member = tmp_path / "member"
     child = subprocess.Popen(
         [sys.executable, "-c", PARENT],
@@ -50,7 +50,7 @@ def test_a_child_that_nobody_waits_for_is_counted(tmp_path: Path) -> None:
     assert Account(str(tmp_path)).seconds() is None
 
 
-def test_without_a_group_the_processes_are_added_up(
+def test_cpu_is_summed_over_processes_without_a_control_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bench.account.own_top", lambda: None)

@@ -1,4 +1,4 @@
-"""What the benchmark reads from the kernel."""
+"""Readings of processes and their trees from the kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATS = [
 ]
 
 
-def test_a_stat_is_read_whatever_the_process_is_called() -> None:
+def test_stat_is_read_for_any_process_name() -> None:
     words = ["S", "7", *["0"] * 9, "11", "2", "30", "4", *["0"] * 10]
     assert parse_stat(f"42 (a) b (c)) {' '.join(words)}\n") == Stat(42, 7, 13, 34)
 
@@ -43,13 +43,13 @@ def test_our_own_stat_is_read() -> None:
     assert [stat.parent for stat in mine] == [os.getppid()]
 
 
-def test_a_tree_is_the_roots_and_all_below() -> None:
+def test_tree_is_the_roots_and_all_below() -> None:
     assert tree_of([10], STATS) == {10, 11, 12}
     assert tree_of([11, 12], STATS) == {11, 12}
     assert tree_of([99], STATS) == set()
 
 
-def test_the_cpu_of_a_tree_counts_the_living_and_those_they_waited_for_once() -> None:
+def test_cpu_of_a_tree_counts_the_living_and_those_they_waited_for_once() -> None:
     assert ticks_of({10, 11, 12}, STATS) == (5 + 7) + 3 + (2 + 1)
     assert ticks_of(set(), STATS) == 0
 
@@ -62,14 +62,14 @@ def test_memory_is_the_sum_of_the_lines_that_are_asked_for() -> None:
     assert sum_of("", ["Pss"]) == 0
 
 
-def test_a_command_is_measured_with_its_children() -> None:
+def test_command_is_measured_with_its_children() -> None:
     burn = "n = 0\nwhile __import__('time').process_time() < 0.1: n += 1"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
     ran = run([sys.executable, "-c", code], environment())
     assert ran.cpu >= 0.05 and ran.wall > 0 and ran.code == 0
 
 
-def test_a_command_that_fails_or_hangs_is_an_error() -> None:
+def test_command_that_fails_or_hangs_is_an_error() -> None:
     with pytest.raises(BenchError, match="ended with 3: wrong"):
         run([sys.executable, "-c", "import sys; print('wrong', file=sys.stderr); sys.exit(3)"])
     with pytest.raises(BenchError, match=r"took over 0 s"):
@@ -77,14 +77,14 @@ def test_a_command_that_fails_or_hangs_is_an_error() -> None:
     assert run([sys.executable, "-c", "raise SystemExit(3)"], check=False).code == 3
 
 
-def test_a_mark_is_a_path() -> None:
+def test_mark_is_a_path() -> None:
     environ = f"A=1\0{MARK}=/tmp/x/m1\0B=2\0".encode()
     assert is_marked(environ, "/tmp/x/m1") and is_marked(environ, "/tmp/x")
     assert not is_marked(environ, "/tmp/x/m") and not is_marked(environ, "/tmp/x/m1/y")
     assert not is_marked(b"", "/tmp/x")
 
 
-def test_a_tree_is_found_by_its_mark_and_ended(tmp_path: Path) -> None:
+def test_tree_is_found_by_its_mark_and_ended(tmp_path: Path) -> None:
     # The grandchild has lost the mark, as a job with an environment of its own has.
     code = (
         "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', "
@@ -108,7 +108,7 @@ def test_a_tree_is_found_by_its_mark_and_ended(tmp_path: Path) -> None:
     assert not tree.pids()
 
 
-def test_a_mark_is_not_inherited_from_who_runs_the_benchmark(
+def test_mark_is_not_inherited_from_the_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(MARK, "outer")
@@ -117,7 +117,7 @@ def test_a_mark_is_not_inherited_from_who_runs_the_benchmark(
     assert environment("inner")[MARK] == "inner"
 
 
-def test_a_daemon_finds_what_a_service_manager_gives_and_nothing_of_the_caller(
+def test_daemon_gets_the_environment_of_a_service_and_not_of_the_caller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("SHELL", "HOME", "TERM", "LC_ALL"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.swarm.pace import FEWEST, Pace
 
 
-def test_half_as_many_try_when_some_were_in_vain_but_never_nobody() -> None:
+def test_pace_is_halved_after_a_failure_down_to_a_minimum() -> None:
     pace = Pace(100)
     assert pace.room == 100
     pace.failed()

@@ -45,7 +45,7 @@ def test_rows_are_chosen_by_patterns() -> None:
     assert chosen(rows, ["none"]) == []
 
 
-def test_a_pattern_without_rows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pattern_without_rows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--rows", "nothing"])
     assert ended.value.code == 2
@@ -72,7 +72,7 @@ def test_tools_take_turns() -> None:
     assert [row.rounds(tool, quick=True) for tool in tools] == [0, 2, 0]
 
 
-def test_a_tool_that_took_long_is_measured_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_tool_is_not_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "ENOUGH_SECONDS", -1.0)
     row = Row("r", "r", "s", {"catena": lambda _lab: Sample(1.0)}, repeats=3)
     with Lab(HERE) as lab:
@@ -87,7 +87,7 @@ def test_a_tool_that_took_long_is_measured_no_more(monkeypatch: pytest.MonkeyPat
         (KeyError("x"), True, "KeyError('x')"),
     ],
 )
-def test_a_fault_stands_in_its_cell_and_ends_no_other(
+def test_error_is_shown_in_its_cell_and_other_cells_are_measured(
     fault: Exception, failed: bool, why: str
 ) -> None:
     calls: list[str] = []
@@ -105,7 +105,7 @@ def test_a_fault_stands_in_its_cell_and_ends_no_other(
     assert (cells["pyinfra"].why, cells["pyinfra"].failed) == ("pyinfra is not installed", False)
 
 
-def test_a_quick_run_leaves_rows_out_visibly() -> None:
+def test_quick_run_leaves_rows_out_visibly() -> None:
     row = Row("r", "r", "s", {"catena": lambda _lab: Sample(1.0)}, quick=0)
     with Lab(HERE, quick=True) as lab:
         outcome = measure(row, lab)
@@ -133,7 +133,7 @@ def test_tools_are_found_by_option_variable_and_path(
         find({"pyinfra": str(tmp_path)})
 
 
-def test_a_fixture_is_started_once_and_ended_with_its_lab() -> None:
+def test_fixture_is_started_once_and_ended_with_its_lab() -> None:
     said: list[str] = []
 
     class Thing:

@@ -52,7 +52,7 @@ def over_a_reboot(chain_id: int) -> ChainManifest:
     return ChainManifest(chain_id, "machine1", 1, chunks)
 
 
-def test_a_ping_and_a_plain_command_are_answered_at_once_and_others_after_their_receipt() -> None:
+def test_ping_and_a_plain_command_are_answered_at_once_and_others_after_their_receipt() -> None:
     (pong,) = minion().ordered(JobSpec(JID, "test.ping"), 1.0)
     (ret,) = minion().ordered(JobSpec(JID, "cmd.run", ("true",)), 1.0)
     receipt, other = minion().ordered(JobSpec(JID, "state.apply"), 1.0)
@@ -62,7 +62,7 @@ def test_a_ping_and_a_plain_command_are_answered_at_once_and_others_after_their_
     assert other.ret.fun == "state.apply"
 
 
-def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
+def test_chain_reboots_and_continues_with_its_next_chunk() -> None:
     one = minion()
     _, first = one.ordered(JobSpec(JID, START, payload=of_chain(over_a_reboot(7))), 1.0)
     found = returned.read(first.ret)[7]
@@ -78,7 +78,7 @@ def test_a_chain_reboots_and_goes_on_with_its_next_chunk() -> None:
     assert third.ret.value == {}
 
 
-def test_a_second_chain_starts_when_the_first_has_gone_on_behind_its_reboot() -> None:
+def test_second_chain_starts_after_the_first_has_resumed() -> None:
     one = minion()
     one.ordered(JobSpec("1", START, payload=of_chain(over_a_reboot(7))), 1.0)
     # Between a reboot that was asked for and the boot, and between the boot and the resume.
@@ -97,7 +97,7 @@ def test_a_second_chain_starts_when_the_first_has_gone_on_behind_its_reboot() ->
     assert one.reboots_after == "2"
 
 
-def test_a_job_of_a_chain_runs_once() -> None:
+def test_job_of_a_chain_runs_once() -> None:
     one = minion()
     start = JobSpec("1", START, payload=of_chain(over_a_reboot(7)))
     assert len(one.ordered(start, 1.0)) == 2
@@ -106,7 +106,7 @@ def test_a_job_of_a_chain_runs_once() -> None:
     assert one.reboots_after == ""
 
 
-def test_members_are_kept_for_their_processes_alone(tmp_path: Path) -> None:
+def test_file_of_members_is_private_and_shows_no_secret(tmp_path: Path) -> None:
     members = make(2, "web")
     save(members, tmp_path / "members")
     assert load(tmp_path / "members") == members
@@ -114,7 +114,7 @@ def test_members_are_kept_for_their_processes_alone(tmp_path: Path) -> None:
     assert "secret" not in repr(members[0])
 
 
-def test_events_are_said_again_until_each_is_acknowledged() -> None:
+def test_events_are_resent_until_each_is_acknowledged() -> None:
     firing = Firing(["a"], 3, "text", 2)
     first, second = firing.more("a", 2)
     assert firing.stored("a", first.event_id)
@@ -126,7 +126,7 @@ def test_events_are_said_again_until_each_is_acknowledged() -> None:
     assert (firing.acked, firing.total) == (3, 3)
 
 
-def test_a_slope_is_not_bent_by_one_outlier() -> None:
+def test_slope_is_not_bent_by_one_outlier() -> None:
     points = [(float(x), 2.0 * x) for x in range(10)]
     points[4] = (4.0, 500.0)
     assert slope(points) == pytest.approx(2.0)
@@ -158,6 +158,6 @@ def test_descriptors_that_grow_are_seen() -> None:
     ("costs", "good"),
     [((0.2, 0.3, 1.3), True), ((0.2, 0.2, 0.21), True), ((0.1, 0.2, 10.0), False)],
 )
-def test_a_cost_may_grow_with_the_work_and_no_faster(costs: tuple[float, ...], good: bool) -> None:
+def test_cost_may_grow_with_the_work_and_no_faster(costs: tuple[float, ...], good: bool) -> None:
     growth = Growth("states", "states", 100, lambda size: 0.0)
     assert Found(growth, costs).good is good

@@ -29,7 +29,7 @@ def outcome(aim: Times | Limit | None, less: bool = True, **cells: Cell) -> Outc
     return Outcome(row(aim, less), cells)
 
 
-def test_a_cell_shows_the_median_of_values_and_of_cpu() -> None:
+def test_cell_shows_the_median_of_values_and_of_cpu() -> None:
     found = Cell((Sample(3.0, 0.3), Sample(1.0), Sample(2.0, 0.1)))
     assert (found.value, found.cpu) == (2.0, 0.2)
     assert (Cell().value, Cell().cpu) == (None, None)
@@ -55,13 +55,13 @@ def test_a_cell_shows_the_median_of_values_and_of_cpu() -> None:
         (Times(5), True, {}, "not measured"),
     ],
 )  # fmt: skip
-def test_a_verdict_follows_from_the_aim(
+def test_verdict_follows_from_the_aim(
     aim: Times | Limit | None, less: bool, cells: dict[str, Cell], verdict: str
 ) -> None:
     assert outcome(aim, less, **cells).verdict() == verdict
 
 
-def test_nothing_that_was_not_measured_is_hidden() -> None:
+def test_unmeasured_cells_are_shown() -> None:
     text = table.markdown([
         outcome(Times(5), catena=cell(1), salt=Cell((), "it\nfell", True)),
         outcome(None, catena=cell(1), pyinfra=Cell((), "pyinfra is not installed")),
@@ -76,7 +76,7 @@ def test_nothing_that_was_not_measured_is_hidden() -> None:
     assert "- `r`, pyinfra: pyinfra is not installed" in lines
 
 
-def test_a_line_shows_figures_ratios_aim_and_verdict() -> None:
+def test_line_shows_figures_ratios_aim_and_verdict() -> None:
     found = Cell((Sample(0.05, 0.04),))
     line = table.markdown([outcome(Times(5), catena=found, salt=cell(0.5), pyinfra=cell(0.04))])
     assert line.splitlines()[2] == (
@@ -90,11 +90,11 @@ def test_a_line_shows_figures_ratios_aim_and_verdict() -> None:
     [(0, "0"), (0.0012345, "0.00123"), (0.5, "0.5"), (12.34, "12.3"), (123.4, "123"),
      (12345.6, "12,346"), (10, "10"), (float("inf"), "inf")],
 )  # fmt: skip
-def test_a_figure_has_three_digits(value: float, text: str) -> None:
+def test_figure_has_three_digits(value: float, text: str) -> None:
     assert table.number(value) == text
 
 
-def test_the_document_keeps_every_value() -> None:
+def test_document_keeps_every_value() -> None:
     text = table.document([outcome(Times(5), catena=cell(1, 3), salt=cell(10))], {"quick": True})
     found = json.loads(text)
     assert found["quick"] is True
@@ -105,7 +105,7 @@ def test_the_document_keeps_every_value() -> None:
     assert only["ratios"] == {"salt": 5.0} and only["verdict"] == "met"
 
 
-def test_the_table_goes_between_the_markers_of_a_page(tmp_path: Path) -> None:
+def test_table_goes_between_the_markers_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
     table.put_into(page, "new")

@@ -33,7 +33,7 @@ def test_trees_are_written_where_they_are_looked_for(tmp_path: Path) -> None:
     assert found.target.is_dir()
 
 
-def test_a_run_is_right_only_as_a_whole() -> None:
+def test_run_with_other_counts_is_refused() -> None:
     trees.check_run(answer((True, {}), (True, {"new": "x"})), states=2, changed=1)
     for wrong in (
         answer((True, {}), (False, {"new": "x"})),

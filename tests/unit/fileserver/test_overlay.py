@@ -50,6 +50,6 @@ def test_overlay_files_are_not_in_other_environments(client: OverlaidClient) -> 
     assert "chains" not in client.folders("dev")
 
 
-def test_a_file_that_has_gone_is_none(client: OverlaidClient) -> None:
+def test_file_that_has_gone_is_none(client: OverlaidClient) -> None:
     assert client.fetch("gone") is None
     assert client.entry("gone") is None

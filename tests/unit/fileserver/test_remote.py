@@ -35,9 +35,7 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def test_a_file_comes_with_its_content_name_and_no_right_to_write(
-    source: Any, cache: Path
-) -> None:
+def test_file_comes_with_its_content_name_and_no_right_to_write(source: Any, cache: Path) -> None:
     found = CachingClient(source, cache).fetch("app/files/x.conf")
     assert found is not None
     assert found.read_text() == "x = 1\n"
@@ -73,7 +71,7 @@ def test_unchanged_files_and_lists_are_never_fetched_again(source: Any, cache: P
     assert source.paths() == []
 
 
-def test_a_content_known_under_another_path_is_not_fetched(
+def test_content_known_under_another_path_is_not_fetched(
     tree: Path, source: Any, cache: Path
 ) -> None:
     (tree / "copy.sls").write_bytes((tree / "top.sls").read_bytes())
@@ -84,7 +82,7 @@ def test_a_content_known_under_another_path_is_not_fetched(
     assert source.paths() == ["top.sls"]
 
 
-def test_the_next_job_gets_the_new_content(tree: Path, source: Any, cache: Path) -> None:
+def test_next_job_gets_the_new_content(tree: Path, source: Any, cache: Path) -> None:
     old = CachingClient(source, cache).fetch("top.sls")
     (tree / "top.sls").write_text("base: {new: []}\n")
     new = CachingClient(source, cache).fetch("top.sls")
@@ -92,7 +90,7 @@ def test_the_next_job_gets_the_new_content(tree: Path, source: Any, cache: Path)
     assert new is not None and new.read_text() == "base: {new: []}\n"
 
 
-def test_a_file_that_changes_under_way_is_fetched_in_its_new_form(
+def test_file_that_changes_under_way_is_fetched_in_its_new_form(
     tree: Path, source: Any, cache: Path
 ) -> None:
     client = CachingClient(source, cache)
@@ -103,7 +101,7 @@ def test_a_file_that_changes_under_way_is_fetched_in_its_new_form(
     assert source.manifests == 2
 
 
-def test_a_torn_content_is_seen_and_fetched_again(source: Any, cache: Path) -> None:
+def test_torn_content_is_seen_and_fetched_again(source: Any, cache: Path) -> None:
     first = CachingClient(source, cache).fetch("top.sls")
     assert first is not None
     first.chmod(0o600)
@@ -120,7 +118,7 @@ def test_large_files_come_in_a_window_of_pieces(tree: Path, source: Any, cache: 
     assert [r.offset for r in source.asked if r.path] == [0, PIECE_BYTES]
 
 
-def test_an_empty_file_is_fetched_without_a_request(tree: Path, source: Any, cache: Path) -> None:
+def test_empty_file_is_fetched_without_a_request(tree: Path, source: Any, cache: Path) -> None:
     (tree / "empty").write_text("")
     found = CachingClient(source, cache).fetch("empty")
     assert found is not None and found.read_bytes() == b""
@@ -173,7 +171,7 @@ def test_refusal_of_the_master_is_an_error_and_not_a_missing_file(
         client.fetch("top.sls")
 
 
-def test_a_folder_can_take_the_place_of_a_file(
+def test_folder_can_take_the_place_of_a_file(
     tree: Path, source: Any, cache: Path, write: Any
 ) -> None:
     (tree / "thing").write_text("file")
@@ -185,7 +183,7 @@ def test_a_folder_can_take_the_place_of_a_file(
     assert found.name == "inner"
 
 
-def test_a_file_can_take_the_place_of_a_folder(
+def test_file_can_take_the_place_of_a_folder(
     tree: Path, source: Any, cache: Path, write: Any
 ) -> None:
     write(tree, {"thing/inner": "inner"})
@@ -198,7 +196,7 @@ def test_a_file_can_take_the_place_of_a_folder(
     assert found.name == "thing"
 
 
-def test_the_cache_is_pruned_once_a_day(source: Any, cache: Path) -> None:
+def test_cache_is_pruned_once_a_day(source: Any, cache: Path) -> None:
     client = CachingClient(source, cache)
     held = client.fetch("top.sls")
     assert held is not None
@@ -224,7 +222,7 @@ def test_many_files_come_together_and_a_changed_one_is_looked_up_anew(
     ]  # fmt: skip
 
 
-def test_a_file_that_is_removed_meanwhile_keeps_no_other_from_coming(
+def test_file_that_is_removed_meanwhile_keeps_no_other_from_coming(
     tree: Path, source: Any, cache: Path
 ) -> None:
     client = CachingClient(source, cache)
@@ -258,7 +256,7 @@ def test_contents_that_no_job_used_for_long_are_pruned(source: Any, cache: Path)
     assert source.paths() == ["app/init.sls"]
 
 
-def test_an_environment_with_an_odd_name_stays_inside_the_cache(
+def test_environment_with_an_odd_name_stays_inside_the_cache(
     service: FileService, source: Any, cache: Path
 ) -> None:
     client = CachingClient(source, cache)
@@ -281,7 +279,7 @@ def test_small_files_come_many_in_one_request(
     assert [len(request.paths) for request in source.together] == [128, 128, 44]
 
 
-def test_a_group_of_files_is_no_larger_than_a_piece(
+def test_group_of_files_is_no_larger_than_a_piece(
     tree: Path, source: Any, cache: Path, write: Any
 ) -> None:
     write(tree, {f"half/{number}": str(number) * 260_000 for number in range(3)})
@@ -348,7 +346,7 @@ def test_contents_are_checked(source: Any, cache: Path, monkeypatch: pytest.Monk
         CachingClient(source, cache).contents(["top.sls"])
 
 
-def test_a_content_that_has_changed_meanwhile_is_the_new_one(
+def test_content_that_has_changed_meanwhile_is_the_new_one(
     tree: Path, source: Any, cache: Path
 ) -> None:
     client = CachingClient(source, cache)

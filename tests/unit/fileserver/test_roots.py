@@ -12,7 +12,7 @@ from catena.fileserver.index import BadPathError, RootOptions, check_path
 from catena.fileserver.roots import RootsClient
 
 
-def test_a_file_is_found_with_its_hash_size_and_mode(tree: Path) -> None:
+def test_file_is_found_with_its_hash_size_and_mode(tree: Path) -> None:
     (tree / "app/files/x.conf").chmod(0o750)
     entry = RootsClient({"base": [tree]}).entry("app/files/x.conf")
     assert entry is not None
@@ -43,7 +43,7 @@ def test_empty_folders_are_listed(tree: Path) -> None:
 @pytest.mark.parametrize(
     "prefix", ["", "app", "app/files", "app/init.sls", "file", "folder", "hidden/x", "no", "../x"]
 )
-def test_a_part_is_listed_as_it_is_in_the_whole(
+def test_listing_of_a_prefix_equals_its_part_of_the_whole_listing(
     tree: Path, write: Any, prefix: str, follow: bool
 ) -> None:
     write(tree, {"hidden/x/f": ""})
@@ -62,7 +62,7 @@ def test_a_part_is_listed_as_it_is_in_the_whole(
     )
 
 
-def test_the_first_root_that_has_a_path_wins(tmp_path: Path, write: Any) -> None:
+def test_first_root_that_has_a_path_wins(tmp_path: Path, write: Any) -> None:
     over = write(tmp_path / "over", {"both": "over"})
     under = write(tmp_path / "under", {"both": "under", "low": "low"})
     client = RootsClient({"base": [over, under]}, extra=[write(tmp_path / "e", {"low": "extra"})])
@@ -145,12 +145,12 @@ def test_ignored_files_are_neither_listed_nor_served(tree: Path, write: Any) -> 
     assert ".git" not in client.folders()
 
 
-def test_a_wrong_expression_in_the_settings_is_an_error() -> None:
+def test_wrong_expression_in_the_settings_is_an_error() -> None:
     with pytest.raises(ConfigError, match="file_ignore_regex"):
         RootOptions.of(regexes=["("])
 
 
-def test_a_changed_file_has_another_hash_at_once(tree: Path) -> None:
+def test_changed_file_has_another_hash_at_once(tree: Path) -> None:
     client = RootsClient({"base": [tree]})
     before = client.entry("top.sls")
     (tree / "top.sls").write_text("base: {}#")

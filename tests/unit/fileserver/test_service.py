@@ -55,7 +55,7 @@ def service(tree: Path, chains: dict[str, dict[str, Path]]) -> FileService:
     return FileService({"base": [tree], "dev": [tree]}, lambda minion: chains.get(minion, {}))
 
 
-def test_a_minion_sees_the_tree_and_its_own_chain_files(service: FileService) -> None:
+def test_minion_sees_the_tree_and_its_own_chain_files(service: FileService) -> None:
     assert list(listed(service, "one").entries) == [
         "actionchains/actionchain_1_one_1.sls",
         "app/files/x.conf",
@@ -75,13 +75,13 @@ def test_other_minions_can_neither_list_nor_fetch_them(service: FileService) -> 
             service.chunk(stranger, request)
 
 
-def test_the_list_of_another_minion_is_not_handed_out_by_its_hash(service: FileService) -> None:
+def test_list_of_another_minion_is_not_handed_out_by_its_hash(service: FileService) -> None:
     theirs = service.manifest("one", "base").sha256
     with pytest.raises(FileChangedError):
         service.chunk("two", ChunkRequest("base", "", theirs, 0))
 
 
-def test_an_overlay_wins_over_the_tree_for_its_minion_only(service: FileService) -> None:
+def test_overlay_wins_over_the_tree_for_its_minion_only(service: FileService) -> None:
     own = listed(service, "two").entries["top.sls"]
     assert service.chunk("two", ChunkRequest("base", "top.sls", own.sha256, 0)).data.startswith(
         b"secret"
@@ -89,7 +89,7 @@ def test_an_overlay_wins_over_the_tree_for_its_minion_only(service: FileService)
     assert listed(service, "three").entries["top.sls"].sha256 != own.sha256
 
 
-def test_a_chain_file_that_was_removed_is_not_there_any_more(
+def test_removed_chain_file_is_not_served(
     service: FileService, chains: dict[str, dict[str, Path]]
 ) -> None:
     path, file = next(iter(chains["one"].items()))
@@ -109,11 +109,11 @@ def test_minions_without_chains_share_one_list(service: FileService) -> None:
     assert service.manifest("a", "base").environments == ("base", "dev")
 
 
-def test_an_unknown_environment_is_empty(service: FileService) -> None:
+def test_unknown_environment_is_empty(service: FileService) -> None:
     assert not listed(service, "a", "nosuch").entries
 
 
-def test_a_large_file_comes_in_pieces(tree: Path, service: FileService) -> None:
+def test_large_file_comes_in_pieces(tree: Path, service: FileService) -> None:
     content = bytes(range(256)) * 4096
     (tree / "big").write_bytes(content + b"end")
     entry = listed(service, "a").entries["big"]
@@ -125,7 +125,7 @@ def test_a_large_file_comes_in_pieces(tree: Path, service: FileService) -> None:
     assert b"".join(pieces) == content + b"end"
 
 
-def test_a_file_that_changed_since_is_refused(tree: Path, service: FileService) -> None:
+def test_file_that_changed_since_is_refused(tree: Path, service: FileService) -> None:
     entry = listed(service, "a").entries["top.sls"]
     (tree / "top.sls").write_text("base: {}!")
     with pytest.raises(FileChangedError):
@@ -141,7 +141,7 @@ def test_paths_that_leave_the_roots_are_refused(service: FileService, path: str)
 @pytest.mark.parametrize(
     ("size", "comes"), [(1, 1), (PIECE_BYTES, PIECE_BYTES), (64 * PIECE_BYTES, PIECE_BYTES)]
 )
-def test_a_piece_is_as_large_as_it_is_asked_for_up_to_a_limit(
+def test_piece_is_as_large_as_it_is_asked_for_up_to_a_limit(
     tree: Path, service: FileService, size: int, comes: int
 ) -> None:
     (tree / "big").write_bytes(bytes(2 * PIECE_BYTES))
@@ -205,12 +205,12 @@ def test_invented_environments_take_no_memory(service: FileService) -> None:
         ),
     ],
 )
-def test_a_list_that_is_none_is_refused(blob: bytes) -> None:
+def test_list_that_is_none_is_refused(blob: bytes) -> None:
     with pytest.raises(manifests.ManifestError):
         manifests.unpack(blob)
 
 
-def test_a_list_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifests, "UNPACKED_LIMIT", 100)
     with pytest.raises(manifests.ManifestError, match="too large"):
         manifests.unpack(zlib.compress(b" " * 1000))

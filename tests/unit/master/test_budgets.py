@@ -29,7 +29,7 @@ def a_return(size: int) -> JobReturn:
     return JobReturn("20260301120000000000", "f", (), True, 0, "x" * size, 0.0, 0.0)
 
 
-def test_a_rate_limit_gives_a_burst_then_its_rate_and_each_name_its_own() -> None:
+def test_rate_limit_gives_a_burst_then_its_rate_and_each_name_its_own() -> None:
     clock = ManualClock(START)
     limit = RateLimit(2.0, 3.0, clock.monotonic)
     assert [limit.allow("a") for _ in range(4)] == [True, True, True, False]
@@ -56,7 +56,7 @@ def test_return_parts_of_two_minions_are_never_mixed() -> None:
     assert buffer.add("evil", parts[-1]) is None
 
 
-def test_a_minion_cant_keep_more_unfinished_than_its_budget() -> None:
+def test_minion_cant_keep_more_unfinished_than_its_budget() -> None:
     clock = ManualClock(START)
     buffer = PartBuffer(1_000_000, clock.monotonic)
     piece = b"x" * 400_000
@@ -74,7 +74,7 @@ def test_a_minion_cant_keep_more_unfinished_than_its_budget() -> None:
     assert buffer.add("evil", ReturnPart(jids[2], "a" * 64, 0, 2, piece)) is None
 
 
-def test_an_uploaded_file_is_kept_under_its_hash(tmp_path: Path) -> None:
+def test_uploaded_file_is_kept_under_its_hash(tmp_path: Path) -> None:
     blobs = Blobs(tmp_path / "blobs")
     data = b"#!/bin/sh\nexit 0\n"
     digest = hashlib.sha256(data).hexdigest()
@@ -101,7 +101,7 @@ def test_unused_upload_is_deleted_after_a_day(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sha256", ["../../etc/passwd", "A" * 64, "a" * 63, ""])
-def test_a_name_that_is_no_hash_reaches_no_file(tmp_path: Path, sha256: str) -> None:
+def test_name_that_is_no_hash_reaches_no_file(tmp_path: Path, sha256: str) -> None:
     blobs = Blobs(tmp_path / "blobs")
     assert blobs.path(sha256) is None
     with pytest.raises(BadBlobError):
@@ -115,7 +115,7 @@ def test_pieces_with_another_hash_are_thrown_away(tmp_path: Path) -> None:
     assert list((tmp_path / "blobs" / "partial").iterdir()) == []
 
 
-def test_a_batch_is_a_number_or_a_share_and_at_least_one() -> None:
+def test_batch_is_a_number_or_a_share_and_at_least_one() -> None:
     assert [batch.size(text, 9) for text in ("", "3", "20%", "1%", "100%")] == [0, 3, 1, 1, 9]
 
 

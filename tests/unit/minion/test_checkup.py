@@ -1,4 +1,4 @@
-"""What the look at a minion's host says of things that are not as they should be."""
+"""Findings of `catena doctor` on a minion."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_checkup_of_an_unused_host_finds_and_creates_nothing(conf: Path) -> None
     assert sorted(conf.rglob("*")) == before
 
 
-def test_a_host_without_a_master_is_not_told_to_start_its_minion(conf: Path) -> None:
+def test_host_without_a_master_is_not_told_to_start_its_minion(conf: Path) -> None:
     (conf / "minion").write_text("id: web1\nfile_client: local\n")
     (agent,) = found(conf, "agent")
     assert agent.level is Level.note and "catena call --local" in agent.what
 
 
-def test_a_running_agent_is_seen_by_its_lock(conf: Path) -> None:
+def test_running_agent_is_seen_by_its_lock(conf: Path) -> None:
     private_folder(state(conf))
     handle = lock(private_folder(state(conf) / "cache"))
     assert levels(conf, "agent") == [Level.ok]
@@ -63,28 +63,28 @@ def test_a_running_agent_is_seen_by_its_lock(conf: Path) -> None:
     assert levels(conf, "agent") == [Level.warning]
 
 
-def test_a_configuration_that_can_not_be_read_is_the_only_finding(conf: Path) -> None:
+def test_configuration_that_can_not_be_read_is_the_only_finding(conf: Path) -> None:
     (conf / "minion").write_text("id: web1\nmastr: x\n")
     (only,) = check(conf)
     assert only.level is Level.fault
     assert "master" in only.what
 
 
-def test_a_secret_key_that_others_may_read_is_a_fault(conf: Path) -> None:
+def test_secret_key_that_others_may_read_is_a_fault(conf: Path) -> None:
     load_or_create(private_folder(state(conf) / "pki"))
     assert Level.ok in levels(conf, "keys")
     (state(conf) / "pki" / "curve.key").chmod(0o644)
     assert levels(conf, "keys") == [Level.fault]
 
 
-def test_a_folder_that_others_may_write_to_is_a_fault(conf: Path) -> None:
+def test_folder_that_others_may_write_to_is_a_fault(conf: Path) -> None:
     (state(conf) / "cache").mkdir(parents=True)
     (state(conf) / "cache").chmod(0o777)
     (finding,) = found(conf, "permissions")
     assert "chmod go-w" in finding.advice
 
 
-def test_a_damaged_journal_is_named_with_the_command_that_gives_it_up(conf: Path) -> None:
+def test_damaged_journal_is_named_with_the_command_that_gives_it_up(conf: Path) -> None:
     folder = state(conf) / "cache" / "chains" / "7"
     folder.mkdir(parents=True, mode=0o700)
     (folder / "manifest.json").write_text("{")
@@ -98,7 +98,7 @@ def point(boot_id: str) -> ResumePoint:
     return ResumePoint(sls, 5, 2, 9, "", boot_id, "s", "reboot", "0" * 64)
 
 
-def test_a_resume_file_says_what_it_waits_for(conf: Path) -> None:
+def test_resume_file_says_what_it_waits_for(conf: Path) -> None:
     file = ResumeFile(conf, state(conf) / "pki")
     file.write(point(Path("/proc/sys/kernel/random/boot_id").read_text().strip()))
     (waits,) = found(conf, "resume file")
@@ -109,7 +109,7 @@ def test_a_resume_file_says_what_it_waits_for(conf: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", ["file", "key"])
-def test_a_resume_file_that_is_not_ours_is_a_fault(conf: Path, spoil: str) -> None:
+def test_resume_file_that_is_not_ours_is_a_fault(conf: Path, spoil: str) -> None:
     file = ResumeFile(conf, state(conf) / "pki")
     file.write(point("x"))
     if spoil == "key":
@@ -152,7 +152,7 @@ def test_jobs_blocked_by_a_full_disk_are_named(conf: Path) -> None:
     assert back.jid in second.what and "the master answers" in second.what
 
 
-def test_an_event_of_an_older_agent_that_waits_for_long_is_a_warning(conf: Path) -> None:
+def test_event_of_an_older_agent_that_waits_for_long_is_a_warning(conf: Path) -> None:
     folder = state(conf) / "cache" / "outbox"
     folder.mkdir(parents=True)
     event = folder / "000000000001-abc"
@@ -167,7 +167,7 @@ def test_clock_behind_its_own_files_is_reported() -> None:
     assert checkup.clock(time.time() + 86400).level is Level.warning
 
 
-def test_a_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs(tmp_path)
     values = list(real)
     values[4] = 1  # blocks that are free for us

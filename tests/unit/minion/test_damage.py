@@ -1,4 +1,4 @@
-"""Damaged files of an agent: kept aside, told once, and nothing begun a second time."""
+"""Damaged files of an agent are kept aside, reported once, and start no job again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_damage_report_keeps_the_damaged_bytes_and_is_written_once(tmp_path: Pat
     assert "/x/file1 is damaged: torn; lost: all of it; kept as" in found.text()
 
 
-def test_the_bytes_of_a_damaged_json_file_are_no_report(tmp_path: Path) -> None:
+def test_bytes_of_a_damaged_json_file_are_no_report(tmp_path: Path) -> None:
     damage.report(tmp_path, Damage("/x/manifest.json", "torn", "", "all of it"), b"{")
     ((path, found),) = damage.untold(tmp_path)
     damage.told(path)
@@ -64,7 +64,7 @@ def test_old_damage_reports_are_deleted_with_their_data(tmp_path: Path) -> None:
     assert len(list((tmp_path / damage.FOLDER).iterdir())) == 2 * damage.LIMIT
 
 
-def test_a_report_that_is_damaged_itself_is_named(tmp_path: Path) -> None:
+def test_report_that_is_damaged_itself_is_named(tmp_path: Path) -> None:
     damage.report(tmp_path, a_damage(1))
     (file,) = (tmp_path / damage.FOLDER).glob("*.json")
     file.write_text("{")
@@ -72,7 +72,7 @@ def test_a_report_that_is_damaged_itself_is_named(tmp_path: Path) -> None:
     assert found.path == str(file)
 
 
-def test_a_report_that_cannot_be_written_raises_nothing(tmp_path: Path) -> None:
+def test_report_that_cannot_be_written_raises_nothing(tmp_path: Path) -> None:
     (tmp_path / damage.FOLDER).write_text("a file where the folder should be")
     assert damage.report(tmp_path, a_damage(1)) is False
 
@@ -109,7 +109,7 @@ def ordered(cache_dir: Path, *jids: str, boot: str = "boot-1") -> None:
 
 
 @pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
-def test_a_job_of_a_damaged_log_is_not_begun_again(tmp_path: Path, boot: str) -> None:
+def test_job_of_a_damaged_log_is_not_begun_again(tmp_path: Path, boot: str) -> None:
     ordered(tmp_path, ONE, TWO)
     log = tmp_path / "jobs.log"
     log.write_bytes(b"\1" + log.read_bytes()[1:])
@@ -128,7 +128,7 @@ def test_a_job_of_a_damaged_log_is_not_begun_again(tmp_path: Path, boot: str) ->
 
 
 @pytest.mark.parametrize("left", [0, 1, None])
-def test_a_job_that_its_log_does_not_know_is_not_begun_again(
+def test_job_that_its_log_does_not_know_is_not_begun_again(
     tmp_path: Path, left: int | None
 ) -> None:
     ordered(tmp_path, ONE)
@@ -186,7 +186,7 @@ def test_missing_seen_file_is_reported(tmp_path: Path, data: bytes) -> None:
     assert len(reports(tmp_path)) == 1
 
 
-def test_a_file_of_an_older_agent_is_no_damage(tmp_path: Path) -> None:
+def test_file_of_an_older_agent_is_no_damage(tmp_path: Path) -> None:
     for text in ("", f"9999999999 {ONE} done\n9999999999 {TWO} cancelled\n"):
         (tmp_path / "seen.checked").unlink(missing_ok=True)
         (tmp_path / "seen").write_text(text)
@@ -215,7 +215,7 @@ def test_machine_id_is_repaired_from_its_copy(tmp_path: Path, name: str, data: b
 
 @pytest.mark.parametrize("name", ["machine_id", "machine_id.copy"])
 @pytest.mark.parametrize("data", [b"\0" * 65536, b"\xfe" * 300, None])
-def test_a_machine_id_stays_when_a_file_of_it_is_too_large_or_a_folder(
+def test_machine_id_stays_when_a_file_of_it_is_too_large_or_a_folder(
     tmp_path: Path, name: str, data: bytes | None
 ) -> None:
     made = machine_id(tmp_path)
@@ -229,7 +229,7 @@ def test_a_machine_id_stays_when_a_file_of_it_is_too_large_or_a_folder(
     assert machine_id(tmp_path) == made
 
 
-def test_the_machine_id_of_an_older_agent_stays(tmp_path: Path) -> None:
+def test_machine_id_of_an_older_agent_stays(tmp_path: Path) -> None:
     (tmp_path / "machine_id").write_text("ab" * 16 + "\n")
     assert machine_id(tmp_path) == "ab" * 16
     assert reports(tmp_path) == []

@@ -101,7 +101,7 @@ def test_only_installed_versions_become_current(tmp_path: Path) -> None:
         agent_versions.switch(tmp_path, "9.9")
 
 
-def test_the_wrong_agent_confirms_nothing(tmp_path: Path) -> None:
+def test_wrong_agent_confirms_nothing(tmp_path: Path) -> None:
     agent_versions.write(tmp_path, Upgrade(UpgradeState.switching, "9.9", "", 0.0))
     assert not upgrade.confirm(tmp_path, "s")
     mine = Upgrade(UpgradeState.switching, catena.__version__, "", 0.0)
@@ -111,14 +111,12 @@ def test_the_wrong_agent_confirms_nothing(tmp_path: Path) -> None:
     assert found is not None and (found.state, found.session) == (UpgradeState.confirmed, "s")
 
 
-def test_a_damaged_record_is_none(tmp_path: Path) -> None:
+def test_damaged_record_is_none(tmp_path: Path) -> None:
     (tmp_path / agent_versions.STATE_FILE).write_text("{")
     assert agent_versions.read(tmp_path) is None and not upgrade.wants_restart(tmp_path)
 
 
-def test_the_guard_ends_an_agent_that_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guard_ends_an_agent_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INVOCATION_ID", "a service manager restarts it")
     a_version(tmp_path, "1.1")
     agent_versions.write(tmp_path, Upgrade(UpgradeState.asked, "1.1", "", 0.0))
@@ -134,7 +132,7 @@ def test_the_guard_ends_an_agent_that_hangs(
     assert found is not None and "in time" in found.reason
 
 
-def test_the_guard_leaves_a_confirmed_agent_alone(tmp_path: Path) -> None:
+def test_guard_ignores_a_confirmed_agent(tmp_path: Path) -> None:
     agent_versions.write(tmp_path, Upgrade(UpgradeState.confirmed, "1.1", "", 0.0))
     me = processes.reference(1, "boot")
     assert me is not None
@@ -142,7 +140,7 @@ def test_the_guard_leaves_a_confirmed_agent_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", ["../evil.py", "/etc/evil.py", "catena/../../evil.py"])
-def test_a_wheel_can_not_write_outside_its_folder(tmp_path: Path, entry: str) -> None:
+def test_wheel_can_not_write_outside_its_folder(tmp_path: Path, entry: str) -> None:
     wheel = tmp_path / "catena-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(entry, "x")

@@ -1,4 +1,4 @@
-"""Alternatives: the words that the tool is called with, and what its answers mean."""
+"""Command lines and answers of the alternatives tool."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ask(host: Host, fun: str, *args: Any) -> Any:
         (("display", "e"), ["--display", "e"]),
     ],
 )
-def test_the_tool_of_the_system_is_called(call: Any, words: Any) -> None:
+def test_tool_of_the_system_is_called(call: Any, words: Any) -> None:
     debian, redhat = Host(stdout="said"), Host("RedHat", stdout="said")
     assert ask(debian, *call) == ask(redhat, *call) == "said"
     assert debian.calls == [["update-alternatives", *words]]
@@ -65,7 +65,7 @@ def test_failure_contains_the_tools_message() -> None:
     "call",
     [("auto", "--all"), ("auto", ".."), ("auto", "a/b"), ("remove", "e", "--x"), ("display", "")],
 )
-def test_nothing_passes_for_an_option_or_leaves_the_folder(call: Any) -> None:
+def test_names_that_are_options_or_paths_are_refused(call: Any) -> None:
     host = Host()
     with pytest.raises(UsageError):
         ask(host, *call)
@@ -80,7 +80,7 @@ def test_choices_are_distinguished_from_their_slaves() -> None:
     assert ask(Host(retcode=2, stdout=SHOWN), "check_exists", "editor", "/bin/nano") is False
 
 
-def test_the_current_choice_is_where_the_link_points(tmp_path: Path, monkeypatch: Any) -> None:
+def test_current_choice_is_where_the_link_points(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(alternatives, "FOLDER", tmp_path)
     (tmp_path / "editor").symlink_to("/bin/nano")
     host = Host()
@@ -90,7 +90,7 @@ def test_the_current_choice_is_where_the_link_points(tmp_path: Path, monkeypatch
     assert ask(host, "check_installed", "pager", "/bin/nano") is False
 
 
-def test_the_link_of_a_name_is_in_its_record(tmp_path: Path, monkeypatch: Any) -> None:
+def test_link_of_a_name_is_in_its_record(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(alternatives, "_RECORDS", {"Suse": str(tmp_path)})
     (tmp_path / "editor").write_text("auto\n/usr/bin/editor\n\n/bin/nano\n")
     assert ask(Host("Suse"), "show_link", "editor") == "/usr/bin/editor"

@@ -36,7 +36,7 @@ def test_replace_counts() -> None:
         (Replacement("^e=.*", "e=1", prepend_if_not_found=True), "e=1\na"),
     ],
 )
-def test_replace_adds_what_it_did_not_find_once(wanted: Replacement, result: str) -> None:
+def test_replace_appends_a_missing_text_once(wanted: Replacement, result: str) -> None:
     assert replaced("a", wanted) == result
     assert replaced(result, wanted) == result
 
@@ -57,12 +57,12 @@ def test_flags_have_names() -> None:
         flags_of("template_everything")
 
 
-def test_a_block_is_replaced_between_its_markers() -> None:
+def test_block_is_replaced_between_its_markers() -> None:
     block = Block("# b", "# e", "new 1\nnew 2\n")
     assert with_block("top\n# b\nold\n# e\nend\n", block) == "top\n# b\nnew 1\nnew 2\n# e\nend\n"
 
 
-def test_a_block_is_added_where_asked_for() -> None:
+def test_block_is_added_where_asked_for() -> None:
     append = Block("# b", "# e", "x", append_if_not_found=True)
     prepend = Block("# b", "# e", "x", prepend_if_not_found=True)
     after = Block("# b", "# e", "x", insert_after_match="^o")
@@ -73,7 +73,7 @@ def test_a_block_is_added_where_asked_for() -> None:
 
 
 @pytest.mark.parametrize("text", ["only\n", "# b\nnever ended\n"])
-def test_a_block_without_markers_is_refused(text: str) -> None:
+def test_block_without_markers_is_refused(text: str) -> None:
     with pytest.raises(CommandExecutionError):
         with_block(text, Block("# b", "# e", "x"))
 
@@ -97,14 +97,14 @@ def test_keys_are_set_where_they_stand() -> None:
     assert with_values("other 1\n", wanted).changed == 0
 
 
-def test_a_missing_key_is_added_where_asked_for() -> None:
+def test_missing_key_is_added_where_asked_for() -> None:
     last = with_values("a=1", KeyValues((("b", "2"),), append_if_not_found=True))
     first = with_values("a=1\n", KeyValues((("b", "2"),), prepend_if_not_found=True))
     assert last.lines == ["a=1\n", "b=2\n"]
     assert first.lines == ["b=2\n", "a=1\n"]
 
 
-def test_pruning_keeps_the_managed_keys_alone() -> None:
+def test_pruning_keeps_only_managed_keys() -> None:
     made = with_values("a=1\nb=2\n", KeyValues((("b", "2"),), prune=True))
     assert (made.lines, made.deleted) == (["b=2\n"], 1)
 
@@ -143,6 +143,6 @@ def test_ensured_line_exists_once() -> None:
         LineEdit("x", mode="insert", after="e"),
     ],
 )
-def test_an_edit_without_one_place_is_refused(edit: LineEdit) -> None:
+def test_edit_without_one_place_is_refused(edit: LineEdit) -> None:
     with pytest.raises(CommandExecutionError):
         edited(FIVE, edit)

@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
         ("apply_template_on_contents", ["a {{ x }}", "jinja", {"x": 1}, {"x": 2}, "base"], "a 1"),
     ],
 )
-def test_a_look_gives_what_salt_gives(
+def test_file_function_returns_the_value_of_salt(
     context: Context, fun: str, args: list[Any], value: Any
 ) -> None:
     assert context.call(f"file.{fun}", *args) == value
@@ -76,16 +76,14 @@ def test_kinds_sizes_and_modes_are_returned(context: Context, folder: Path) -> N
     assert context.call("file.search", str(folder / "f.txt"), "TWO", flags=["IGNORECASE"]) is True
 
 
-def test_a_search_shows_paths_as_they_were_given(context: Context, folder: Path) -> None:
+def test_search_shows_paths_as_they_were_given(context: Context, folder: Path) -> None:
     found = context.call("file.find", f"{folder}/", type="d")
     assert found == [f"{folder}/", f"{folder}/sub"]
     assert context.call("file.find", str(folder), regex="x$", print="name") == ["x"]
     assert context.call("file.find", str(folder), regex=".*/x$") == []
 
 
-def test_a_search_sees_what_links_lead_to_and_deletes_links_only(
-    context: Context, folder: Path
-) -> None:
+def test_search_follows_links_but_deletes_only_the_links(context: Context, folder: Path) -> None:
     (folder / "lnk").symlink_to("f.txt")
     found = context.call("file.find", str(folder), type="f", print="name")
     assert found == ["f.txt", "lnk", "x"]
@@ -110,7 +108,7 @@ def test_two_files_are_compared(context: Context, folder: Path, tmp_path: Path) 
         context.call("file.get_diff", file, "salt://no")
 
 
-def test_a_list_of_hashes_is_read(context: Context, tmp_path: Path) -> None:
+def test_list_of_hashes_is_read(context: Context, tmp_path: Path) -> None:
     digest = "0" * 64
     (tmp_path / "sums").write_text(f"{digest}  other\n{'1' * 64}  t.txt\n")
     found = context.call("file.extract_hash", str(tmp_path / "sums"), file_name="/x/t.txt")

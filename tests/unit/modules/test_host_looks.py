@@ -75,7 +75,7 @@ def context(tmp_path: Path) -> Context:
         ("sysctl.get", ["kernel.ostype"], "Linux"),
     ],
 )
-def test_a_function_gives_what_salt_gives(
+def test_function_returns_the_value_of_salt(
     context: Context, fun: str, args: list[Any], value: Any
 ) -> None:
     assert context.call(fun, *args) == value
@@ -100,7 +100,7 @@ def test_architecture_is_distinguished_from_a_name(
     assert host.call("pkg.parse_arch", name) == dict(zip(("name", "arch"), parsed, strict=True))
 
 
-def test_a_store_keeps_values(context: Context) -> None:
+def test_store_keeps_values(context: Context) -> None:
     assert context.call("data.update", "k", 5) is True
     assert context.call("data.cas", "k", 7, 6) is False
     assert context.call("data.cas", "k", 7, 5) is True
@@ -117,13 +117,13 @@ def test_concurrent_updates_of_data_are_all_stored(context: Context) -> None:
     assert sorted(context.call("data.keys")) == list("abcdefghijklmnop")
 
 
-def test_a_serial_grows_within_a_day(context: Context) -> None:
+def test_serial_grows_within_a_day(context: Context) -> None:
     first = context.call("dnsutil.serial", "z.example")
     assert context.call("dnsutil.serial", "z.example") == first
     assert int(context.call("dnsutil.serial", "z.example", True)) > int(first)
 
 
-def test_an_fstab_is_read(context: Context, tmp_path: Path) -> None:
+def test_fstab_is_read(context: Context, tmp_path: Path) -> None:
     file = tmp_path / "fstab"
     file.write_text("# c\nUUID=1 /a\\040b ext4 rw,noatime 0 1\nnone swap swap sw\n")
     found = mount.fstab(context, str(file))
@@ -154,7 +154,7 @@ def test_invalid_name_is_refused(context: Context, fun: str, args: list[Any]) ->
         context.call(fun, *args)
 
 
-def test_a_missing_program_is_named(
+def test_missing_program_is_named(
     context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -220,22 +220,22 @@ def url() -> Iterator[str]:
         ("/away", {"username": "u", "password": "p"}, {"body": "GET /x  None None"}),
     ],
 )
-def test_a_web_server_is_asked(
+def test_web_server_is_asked(
     context: Context, url: str, path: str, options: dict[str, Any], value: Any
 ) -> None:
     assert context.call("http.query", url + path, **options) == value
 
 
-def test_a_server_that_is_not_there_is_an_answer(context: Context) -> None:
+def test_query_of_an_absent_server_returns_an_error(context: Context) -> None:
     found = context.call("http.query", "http://127.0.0.1:1/x", status=True)
     assert found == {"status": 0, "error": "[Errno 111] Connection refused"}
 
 
-def test_a_page_is_waited_for_no_longer_than_told(context: Context, url: str) -> None:
+def test_wait_for_a_page_ends_at_its_limit(context: Context, url: str) -> None:
     asked = {"wait_for": 0, "request_interval": 0}
     assert "error" in context.call("http.wait_for_successful_query", url + "/404", **asked)
     assert "body" in context.call("http.wait_for_successful_query", url + "/x", **asked)
 
 
-def test_a_web_page_is_fetched_as_a_file(context: Context, url: str) -> None:
+def test_web_page_is_fetched_as_a_file(context: Context, url: str) -> None:
     assert context.call("cp.get_url", f"{url}/x", None) == "GET /x  None None"

@@ -1,4 +1,4 @@
-"""Many new files at once: whole, with their modes, and nothing left behind."""
+"""Staged files are created completely, with their modes, or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_files_get_content_and_mode(tmp_path: Path, count: int) -> None:
     assert [path.read_bytes() for path, _, _ in files] == [data for _, data, _ in files]
 
 
-def test_without_a_mode_the_umask_says(tmp_path: Path) -> None:
+def test_file_without_a_mode_follows_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         with Staged([(tmp_path / "f", b"x", None)]) as group:
@@ -51,7 +51,7 @@ def test_other_bytes_or_another_mode_than_staged_are_written(tmp_path: Path) -> 
     assert _modes(tmp_path) == {"a": 0o600, "b": 0o644}
 
 
-def test_a_file_that_came_meanwhile_is_replaced_wholly(tmp_path: Path) -> None:
+def test_file_created_by_others_meanwhile_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "f"
     with Staged([(path, b"ours", "0600")]) as group:
         path.write_bytes(b"somebody else's")
@@ -61,7 +61,7 @@ def test_a_file_that_came_meanwhile_is_replaced_wholly(tmp_path: Path) -> None:
     assert _modes(tmp_path) == {"f": 0o604}
 
 
-def test_a_folder_that_comes_later_and_a_large_file_are_no_matter(tmp_path: Path) -> None:
+def test_late_folders_and_large_files_are_written(tmp_path: Path) -> None:
     late, large = tmp_path / "later" / "f", tmp_path / "large"
     data = bytes(staged.FILE_BYTES + 1)
     with Staged([(late, b"x", None), (large, data, None)]) as group:

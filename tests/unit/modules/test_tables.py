@@ -29,19 +29,19 @@ def test_hosts_keep_comments_and_order() -> None:
     assert written[3] == "10.0.0.1\t\tone uno"
 
 
-def test_a_host_goes_with_its_last_name() -> None:
+def test_host_is_removed_with_its_last_name() -> None:
     lines = hosts.parse("10.0.0.1 a b\n")
     assert hosts.without_host(lines, "10.0.0.1", ["a"])[0].names == ("b",)
     assert hosts.without_host(lines, "", ["a", "b"]) == []
 
 
 @pytest.mark.parametrize("name", ["a#b", "a\x00"])
-def test_a_host_name_that_would_break_the_file_is_refused(name: str) -> None:
+def test_host_name_that_would_break_the_file_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         hosts.checked_names([name])
 
 
-def test_a_cron_table_survives_reading_and_writing() -> None:
+def test_cron_table_survives_reading_and_writing() -> None:
     text = (
         "MAILTO=x\n0 * * * * by hand\n" + cron.TAG + "PATH=/bin\n"
         "# nightly SALT_CRON_IDENTIFIER:backup\n5 1 * * * /usr/bin/backup --all\n"
@@ -57,7 +57,7 @@ def test_a_cron_table_survives_reading_and_writing() -> None:
     assert table.text() == text
 
 
-def test_a_cron_job_is_found_by_its_identifier() -> None:
+def test_cron_job_is_found_by_its_identifier() -> None:
     job = cron.job_of("new command", {"minute": 1}, identifier="id")
     table = cron.with_job(cron.Table(jobs=(cron.CronJob("old", identifier="id"),)), job)
     assert table.jobs == (job,)
@@ -65,12 +65,12 @@ def test_a_cron_job_is_found_by_its_identifier() -> None:
 
 
 @pytest.mark.parametrize("field", ["* *", "1\n* * * * * root", "$(x)"])
-def test_a_cron_field_that_is_none_is_refused(field: str) -> None:
+def test_cron_field_that_is_none_is_refused(field: str) -> None:
     with pytest.raises(UsageError):
         cron.job_of("x", {"minute": field})
 
 
-def test_a_cron_command_of_two_lines_is_refused() -> None:
+def test_cron_command_of_two_lines_is_refused() -> None:
     with pytest.raises(UsageError):
         cron.job_of("x\n* * * * * y", {})
 
@@ -92,12 +92,12 @@ def test_useradd_gets_an_argument_vector() -> None:
 
 
 @pytest.mark.parametrize("name", ["-u0", "a:b", "", "a b", "x\n"])
-def test_a_name_that_a_tool_could_misread_is_refused(name: str) -> None:
+def test_name_that_a_tool_could_misread_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
         accounts.checked_name(name)
 
 
-def test_a_field_that_would_break_passwd_is_refused() -> None:
+def test_field_that_would_break_passwd_is_refused() -> None:
     with pytest.raises(UsageError):
         add_words("joe", NewUser(fullname="Joe:0:0"))
 
@@ -114,7 +114,7 @@ def test_df_is_read_by_mount_point() -> None:
     assert parse_df(text)["/mnt/a b"]["capacity"] == "50%"
 
 
-def test_an_unknown_argument_names_the_nearest() -> None:
+def test_unknown_argument_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'cwd'"):
         take(RunOptions, {"cwdd": "/"}, "cmd.run")
 
@@ -126,7 +126,7 @@ def test_lists_and_mappings_come_in_several_shapes() -> None:
         mapped("a")
 
 
-def test_a_group_lacks_only_what_differs() -> None:
+def test_group_lacks_only_what_differs() -> None:
     group = accounts.Group("g", 10, ("a", "b"))
     assert differences(group, Members(10, members=["b", "a"])) == {}
     assert differences(group, Members(11, addusers=["c", "a"], delusers=["b", "z"])) == {

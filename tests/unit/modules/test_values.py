@@ -99,7 +99,7 @@ def context() -> Context:
         ),
     ],
 )
-def test_a_function_gives_what_salt_gives(
+def test_function_returns_the_value_of_salt(
     context: Context, fun: str, args: list[Any], kwargs: dict[str, Any], value: Any
 ) -> None:
     assert context.call(fun, *args, **kwargs) == value
@@ -198,7 +198,7 @@ def test_interfaces_and_routes_have_salts_form(
     assert context.call(f"network.{fun}", *args) == value
 
 
-def test_a_host_without_iproute_knows_its_addresses_by_its_grains(
+def test_host_without_iproute_knows_its_addresses_by_its_grains(
     context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

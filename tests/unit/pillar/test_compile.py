@@ -133,7 +133,7 @@ def test_names_in_the_top_file_may_be_globs(compiled: Compile) -> None:
     assert compiled(files).pillar == {"a": 1, "b": 1}
 
 
-def test_a_file_sees_what_was_compiled_before_and_nothing_of_others(compiled: Compile) -> None:
+def test_pillar_file_sees_earlier_files_of_the_same_minion(compiled: Compile) -> None:
     files = {
         "top.sls": "base:\n  '*': [a, b]\n",
         "a.sls": "site: north\nleak: {{ pillar.get('leak', 'none') }}\n",
@@ -145,7 +145,7 @@ def test_a_file_sees_what_was_compiled_before_and_nothing_of_others(compiled: Co
     assert again == {"site": "north", "leak": "none", "seen": "south", "got": "south"}
 
 
-def test_the_command_line_is_joined_last_and_not_seen_by_files(compiled: Compile) -> None:
+def test_command_line_is_joined_last_and_not_seen_by_files(compiled: Compile) -> None:
     files = {
         "top.sls": "base:\n  '*':\n    - p\n{% if pillar.get('x') %}\n    - gone\n{% endif %}\n",
         "p.sls": "seen: {{ pillar.get('x', 'nothing') }}\nd: {a: 1, l: [1]}\n",
@@ -161,7 +161,7 @@ def test_without_a_match_the_pillar_is_empty(compiled: Compile, top: str | None)
     assert compiled(files) == PillarResult({})
 
 
-def test_a_missing_file_is_an_error_that_names_the_top_files_line(compiled: Compile) -> None:
+def test_missing_file_is_an_error_that_names_the_top_files_line(compiled: Compile) -> None:
     found = compiled({"top.sls": "base:\n  '*':\n    - good\n    - gone\n", "good.sls": "good: 1"})
     assert found.pillar == {"good": 1}
     assert found.errors == (
@@ -170,7 +170,7 @@ def test_a_missing_file_is_an_error_that_names_the_top_files_line(compiled: Comp
     )
 
 
-def test_a_missing_file_may_be_allowed(compiled: Compile) -> None:
+def test_missing_file_may_be_allowed(compiled: Compile) -> None:
     top = "base:\n  '*':\n    - ignore_missing: true\n    - gone\n"
     assert compiled({"top.sls": top}).errors == ()
 
@@ -194,7 +194,7 @@ def test_faults_name_file_and_line(compiled: Compile, file: str, line: int) -> N
     assert place in found.errors[0]
 
 
-def test_every_fault_is_told_not_only_the_first(compiled: Compile) -> None:
+def test_all_errors_of_a_pillar_are_reported(compiled: Compile) -> None:
     top = "base:\n  '*': [a, b, c]\n"
     found = compiled({"top.sls": top, "a.sls": "{{ x }}", "b.sls": "ok: 1", "c.sls": "a: {{ b: c"})
     assert len(found.errors) == 2
@@ -221,7 +221,7 @@ def test_errors_for_the_minion_show_no_line_that_may_hold_another_ones_secret(
         ("base:\n  x: {{ y }}\n", "'y' is undefined"),
     ],
 )
-def test_a_wrong_top_file_is_an_error(compiled: Compile, top: str, message: str) -> None:
+def test_wrong_top_file_is_an_error(compiled: Compile, top: str, message: str) -> None:
     found = compiled({"top.sls": top, "p.sls": "a: 1"})
     assert found.pillar == {}
     assert message in found.errors[0]
@@ -273,12 +273,12 @@ def test_each_strategy_joins_in_its_way(strategy: str, lists: bool, expected: An
     assert repr((FIRST, SECOND)) == before
 
 
-def test_an_unknown_strategy_is_refused_with_the_nearest() -> None:
+def test_unknown_strategy_is_refused_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'smart'"):
         merge({}, {}, "smrt", False)
 
 
-def test_a_file_included_under_two_keys_stands_under_both(compiled: Compile) -> None:
+def test_file_included_under_two_keys_stands_under_both(compiled: Compile) -> None:
     files = {
         "top.sls": ALL,
         "p.sls": "include: [{q: {key: one}}, {q: {key: 'two:deep'}}]\n",
@@ -333,20 +333,20 @@ ENVIRONMENTS = {
         ({"pillarenv": "dev"}, {"v": "dev", "d": 1}),
     ],
 )
-def test_the_last_top_file_that_names_a_target_says_what_it_gets(
+def test_last_top_file_that_names_a_target_says_what_it_gets(
     compiled: Compile, settings: Any, expected: Any
 ) -> None:
     found = compiled(ENVIRONMENTS, environments=("base", "dev"), **settings)
     assert (found.pillar, found.errors) == (expected, ())
 
 
-def test_a_name_given_twice_counts_where_it_stands_first(compiled: Compile) -> None:
+def test_name_given_twice_counts_where_it_stands_first(compiled: Compile) -> None:
     top = "base:\n  '*': [a, b, a]\n  'w*': [a]\n"
     files = {"top.sls": top, "a.sls": "v: a\n", "b.sls": "v: b\n"}
     assert compiled(files).pillar == {"v": "b"}
 
 
-def test_a_top_file_includes_others(compiled: Compile) -> None:
+def test_top_file_includes_others(compiled: Compile) -> None:
     files = {
         "top.sls": "include: ['mo*']\nbase: {'*': [a]}\n",
         "more.sls": "base: {'w*': [b]}\n",
@@ -364,11 +364,11 @@ def test_a_top_file_includes_others(compiled: Compile) -> None:
         ("include: a\n", "include is not a list; pillar://top.sls:1"),
     ],
 )
-def test_a_top_file_that_names_what_is_not_there(compiled: Compile, top: str, fault: str) -> None:
+def test_top_file_with_a_missing_sls_is_an_error(compiled: Compile, top: str, fault: str) -> None:
     (error,) = compiled({"top.sls": top}).errors
     assert fault in error
 
 
-def test_nobody_is_in_a_nodegroup_that_is_not_configured(compiled: Compile) -> None:
+def test_unknown_nodegroup_matches_no_minion(compiled: Compile) -> None:
     top = "base: {'*': [a], gone: [{match: nodegroup}, a]}\n"
     assert compiled({"top.sls": top, "a.sls": "a: 1\n"}).pillar == {"a": 1}

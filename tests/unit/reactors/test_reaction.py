@@ -65,11 +65,11 @@ def test_list_targets_are_joined() -> None:
         ({"x": {"runner.a.b": [{"order": "soon"}]}}, "order is"),
     ],
 )
-def test_a_wrong_file_is_refused_with_its_name_and_id(data: object, text: str) -> None:
+def test_wrong_file_is_refused_with_its_name_and_id(data: object, text: str) -> None:
     with pytest.raises(RenderError, match="f") as caught:
         parse(data, "f")
     assert text in str(caught.value)
 
 
-def test_an_empty_file_asks_for_nothing() -> None:
+def test_empty_file_asks_for_nothing() -> None:
     assert parse(None, "f") == []

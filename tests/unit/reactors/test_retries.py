@@ -1,4 +1,4 @@
-"""Failed reactions: kept until they are done, each after its pause, none in the way of another."""
+"""Failed reactions are kept and retried after pauses without blocking others."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ def rendered(folder: Path) -> str:
     return made.get_template("a").render()
 
 
-def test_a_compiled_template_is_kept(tmp_path: Path) -> None:
+def test_compiled_template_is_kept(tmp_path: Path) -> None:
     assert rendered(tmp_path) == "42 times"
     (file,) = tmp_path.iterdir()
     before = file.stat().st_mtime_ns
@@ -23,7 +23,7 @@ def test_a_compiled_template_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 3, 4, 30, -1])
-def test_a_damaged_one_is_compiled_anew(tmp_path: Path, place: int) -> None:
+def test_damaged_compiled_template_is_compiled_again(tmp_path: Path, place: int) -> None:
     rendered(tmp_path)
     (file,) = tmp_path.iterdir()
     whole = file.read_bytes()

@@ -35,7 +35,7 @@ def test_state_and_half_written_files_are_no_configuration(folder: Path, name: s
     assert read(folder / "minion") == {"id": "main"}
 
 
-def test_nothing_at_all_is_an_empty_configuration(tmp_path: Path) -> None:
+def test_empty_file_is_an_empty_configuration(tmp_path: Path) -> None:
     assert read(tmp_path / "minion") == {}
     (tmp_path / "minion").write_text("# only a comment\n")
     assert read(tmp_path / "minion") == {}
@@ -51,13 +51,13 @@ def test_nothing_at_all_is_an_empty_configuration(tmp_path: Path) -> None:
         (b"#" * (4 * 1024 * 1024 + 1), "larger than"),
     ],
 )
-def test_a_wrong_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_wrong_file_is_named(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "minion").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
         read(tmp_path / "minion")
 
 
-def test_a_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
+def test_folder_in_place_of_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "minion").mkdir()
     with pytest.raises(ConfigError):
         read(tmp_path / "minion")

@@ -86,7 +86,7 @@ def test_invalid_or_ambiguous_date_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["25.12.2002", "December 25 2002", "10:00"])
-def test_host_without_dateutil_says_what_it_reads(
+def test_error_without_dateutil_names_the_accepted_formats(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "dateutil", None)

@@ -42,18 +42,18 @@ def test_messages_anywhere_in_the_data_are_decrypted(make_context: Any) -> None:
     assert decrypted(make_context(), text) == {"plain": "x", "password": "HUNTER", "list": ["TWO"]}
 
 
-def test_a_message_inside_a_text_leaves_the_rest(make_context: Any) -> None:
+def test_message_inside_a_text_leaves_the_rest(make_context: Any) -> None:
     text = f"url: |\n    user={message('me', '').replace(chr(10), chr(10) + '    ')}@host\n"
     assert decrypted(make_context(), text) == {"url": "user=ME@host\n"}
 
 
-def test_a_message_that_cannot_be_decrypted_is_an_error_with_its_line(make_context: Any) -> None:
+def test_message_that_cannot_be_decrypted_is_an_error_with_its_line(make_context: Any) -> None:
     with pytest.raises(SourceError, match="No secret key") as caught:
         decrypted(make_context(), f"a: 1\npassword: |\n{message('bad')}\n")
     assert caught.value.place == SourceLine("pillar://p.sls", 3)
 
 
-def test_a_missing_program_is_an_error(
+def test_missing_program_is_an_error(
     make_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpg, "PROGRAM", str(tmp_path / "none"))
@@ -61,12 +61,12 @@ def test_a_missing_program_is_an_error(
         decrypted(make_context(), f"password: |\n{message('x')}\n")
 
 
-def test_a_message_in_one_line_has_its_line_ends_spelled_out(make_context: Any) -> None:
+def test_message_in_one_line_has_its_line_ends_spelled_out(make_context: Any) -> None:
     text = message("one", "").replace("\n", "\\n")
     assert decrypted(make_context(), f"password: '{text}'\n") == {"password": "ONE"}
 
 
-def test_the_configuration_names_the_key_ring(
+def test_configuration_names_the_key_ring(
     make_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "shows"

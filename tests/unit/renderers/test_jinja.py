@@ -42,7 +42,7 @@ def test_salts_names_are_there(make_context: Any) -> None:
     assert found == "Debian 80 web1 base base app app app app/init.sls 1 2"
 
 
-def test_a_file_at_the_root_has_the_folder_dot(make_context: Any) -> None:
+def test_file_at_the_root_has_the_folder_dot(make_context: Any) -> None:
     assert render(make_context(), "{{ tpldir }}|{{ slspath }}", "top.sls").text == ".|"
 
 
@@ -59,7 +59,7 @@ def test_managed_files_do_not_see_the_names_of_an_sls(make_context: Any) -> None
     ("text", "expected"),
     [("a\n", "a\n"), ("a", "a"), ("{% if 1 %}\na\n{%- endif -%}\n", "\na\n"), ("a\n\n", "a\n\n")],
 )
-def test_the_last_line_end_survives_every_trimming(
+def test_last_line_end_survives_every_trimming(
     make_context: Any, text: str, expected: str
 ) -> None:
     assert render(make_context(), text).text == expected
@@ -116,7 +116,7 @@ def test_faults_name_file_and_line(
     assert f"> {line} | {text.splitlines()[line - 1]}" in str(error)
 
 
-def test_a_fault_in_a_macro_names_the_whole_way_to_it(make_context: Any) -> None:
+def test_error_in_a_macro_names_all_its_callers(make_context: Any) -> None:
     context = make_context(
         {
             "lib/map.jinja": "{% macro bad(y) %}\n\n{{ y.nope }}\n{% endmacro %}",
@@ -133,7 +133,7 @@ def test_a_fault_in_a_macro_names_the_whole_way_to_it(make_context: Any) -> None
     assert "reached from salt://lib/mid.jinja:2" in str(error)
 
 
-def test_a_syntax_fault_in_an_import_is_shown_in_its_own_file(make_context: Any) -> None:
+def test_syntax_fault_in_an_import_is_shown_in_its_own_file(make_context: Any) -> None:
     error = fault(make_context({"x.jinja": "a\n{% endif %}"}), "{% import 'x.jinja' as x %}")
     assert error.place == SourceLine("salt://x.jinja", 2)
     assert "> 2 | {% endif %}" in str(error)
@@ -174,7 +174,7 @@ def test_blocks_of_data_are_parsed(make_context: Any) -> None:
     assert render(make_context(), text).text == "3"
 
 
-def test_a_fault_in_a_data_file_is_shown_in_that_file(make_context: Any) -> None:
+def test_fault_in_a_data_file_is_shown_in_that_file(make_context: Any) -> None:
     error = fault(make_context({"d.yaml": "a: 1\na: 2\n"}), "x\n{% import_yaml 'd.yaml' as y %}")
     assert isinstance(error, YamlFaultError)
     assert error.place.line == 2
@@ -197,7 +197,7 @@ def test_texts_with_escapes_are_printed_so_that_yaml_reads_them_back(make_contex
     assert render(make_context(), text).text == "{'m': \"l1\\nl2\", 'n': [\"it's\"]}"
 
 
-def test_the_map_knows_the_line_of_every_rendered_line(make_context: Any) -> None:
+def test_map_knows_the_line_of_every_rendered_line(make_context: Any) -> None:
     text = (
         "{% set n = 1 %}\n"  # 1
         "top:\n"  # 2
@@ -243,7 +243,7 @@ def test_plain_text_leaves_nothing_in_the_cache(make_context: Any, tmp_path: Pat
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_cache_folder_that_others_may_write_to_is_not_used(
+def test_cache_folder_that_others_may_write_to_is_not_used(
     make_context: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "cache").mkdir()
@@ -252,7 +252,7 @@ def test_a_cache_folder_that_others_may_write_to_is_not_used(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_changed_import_is_seen_by_the_same_process(make_context: Any, tmp_path: Path) -> None:
+def test_changed_import_is_seen_by_the_same_process(make_context: Any, tmp_path: Path) -> None:
     context = make_context({"m.jinja": "{% set v = 1 %}"})
     text = "{% import 'm.jinja' as m %}{{ m.v }}"
     assert render(context, text).text == "1"
@@ -291,7 +291,7 @@ def test_options_show_grains_and_pillar(make_context: Any) -> None:
     assert render(make_context(), text).text == "web1 Debian 80"
 
 
-def test_a_long_template_takes_time_in_step_with_its_length(make_context: Any) -> None:
+def test_long_template_takes_time_in_step_with_its_length(make_context: Any) -> None:
     block = "{% if grains.os == 'x' %}a{% else %}b {{ grains.id }}{% endif %}\n"
     context = make_context()
 

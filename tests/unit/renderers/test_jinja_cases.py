@@ -15,6 +15,6 @@ CASES = yaml.load((Path(__file__).parents[2] / "cases" / "jinja.yaml").read_text
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["template"])[:60])
-def test_a_template_renders_to_what_salt_gives(make_context: Any, case: dict[str, str]) -> None:
+def test_template_renders_to_what_salt_gives(make_context: Any, case: dict[str, str]) -> None:
     found = render(make_context(), Source(case["template"], "salt://t"), {})
     assert found.text == case["gives"]

@@ -1,4 +1,4 @@
-"""Jinja without what no template needs at once does all that Jinja does."""
+"""Jinja without its rarely used modules has all features."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_lazily_imported_modules_are_imported_on_use() -> None:
     assert made == "3 0cc175b9c0f1b6a831c399e269772661 36"
 
 
-def test_a_kept_template_is_found_again_and_a_changed_one_is_not(tmp_path: Path) -> None:
+def test_kept_template_is_found_again_and_a_changed_one_is_not(tmp_path: Path) -> None:
     environment = jinja2.Environment()
     cache = Bytecode(str(tmp_path))
     bucket: Bucket = cache.get_bucket(environment, "name\udcff", None, "a")

@@ -20,7 +20,7 @@ def test_time_is_limited_and_the_limit_ends_with_its_block() -> None:
     assert sum(range(10_000))
 
 
-def test_a_limit_inside_another_leaves_the_outer_one_in_force() -> None:
+def test_limit_inside_another_leaves_the_outer_one_in_force() -> None:
     with pytest.raises(LimitError, match=r"0\.05 seconds"), limited_time(0.05), limited_time(30):
         while True:
             pass

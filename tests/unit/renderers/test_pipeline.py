@@ -31,7 +31,7 @@ def sls(context: Any, text: str, **options: Any) -> Rendered:
         (" #!yaml\n", ("jinja", "yaml")),
     ],
 )
-def test_the_first_line_names_the_renderers(text: str, names: tuple[str, ...]) -> None:
+def test_first_line_names_the_renderers(text: str, names: tuple[str, ...]) -> None:
     assert tuple(stage.name for stage in pipeline_of(text)) == names
 
 
@@ -60,7 +60,7 @@ def test_text_goes_through_its_renderers(make_context: Any, text: str, data: Any
         ({"renderer_blacklist": ["jinja"]}, "#!stateconf\na: test.nop\n"),
     ],
 )
-def test_a_forbidden_renderer_refuses_the_file(
+def test_forbidden_renderer_refuses_the_file(
     make_context: Any, opts: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(SourceError, match="forbids the renderer"):
@@ -91,19 +91,19 @@ def test_mako_renders_where_it_is_installed(make_context: Any) -> None:
         ({}, "#!jinja\n#jinja2: [1]\nx\n", "#jinja2: [1]\nx\n"),
     ],
 )
-def test_the_configuration_and_a_file_set_options_of_jinja(
+def test_configuration_and_a_file_set_options_of_jinja(
     make_context: Any, opts: dict[str, Any], text: str, data: str
 ) -> None:
     assert sls(make_context(opts=opts), text).data == data
 
 
-def test_a_line_below_the_options_of_jinja_keeps_its_number(make_context: Any) -> None:
+def test_line_below_the_options_of_jinja_keeps_its_number(make_context: Any) -> None:
     with pytest.raises(SourceError) as caught:
         sls(make_context(), '#jinja2: {"trim_blocks": true}\na: 1\na: 2\n')
     assert caught.value.place.line == 3
 
 
-def test_a_python_file_gives_what_its_run_returns(make_context: Any) -> None:
+def test_python_file_gives_what_its_run_returns(make_context: Any) -> None:
     text = (
         "#!py\n"
         "def run():\n"
@@ -148,14 +148,14 @@ def test_faults_of_every_renderer_name_the_line_that_was_written(
     assert reason in str(caught.value)
 
 
-def test_a_fault_in_rendered_text_shows_both_texts(make_context: Any) -> None:
+def test_fault_in_rendered_text_shows_both_texts(make_context: Any) -> None:
     with pytest.raises(SourceError) as caught:
         sls(make_context(), "a: 1\nb: {{ 'x: y' }}\n")
     assert "> 2 | b: {{ 'x: y' }}" in str(caught.value)
     assert "rendered (line 2): b: x: y" in str(caught.value)
 
 
-def test_a_duplicate_made_by_a_loop_is_shown_where_it_is_written(make_context: Any) -> None:
+def test_duplicate_made_by_a_loop_is_shown_where_it_is_written(make_context: Any) -> None:
     with pytest.raises(DuplicateKeyError) as caught:
         sls(make_context(), "{% for i in [1, 2] %}\nsame:\n  k: {{ i }}\n{% endfor %}\n")
     assert caught.value.place.line == 2
@@ -186,7 +186,7 @@ def test_managed_files_are_rendered_by_engine(make_context: Any) -> None:
         render_file(context, "", "jinj", {})
 
 
-def test_a_custom_renderer_takes_its_place_in_the_pipe(make_context: Any) -> None:
+def test_custom_renderer_takes_its_place_in_the_pipe(make_context: Any) -> None:
     def shout(context: Any, data: str, saltenv: str = "", sls: str = "", **kwargs: Any) -> Any:
         return io.StringIO(data.replace("NAME", f"{sls}-{saltenv}"))
 

@@ -59,7 +59,7 @@ def test_values_of_aliases_are_not_shared() -> None:
     ("text", "line"),
     [("a: 1\na: 2\n", 2), ("x:\n  - b: 1\n    c: 2\n    b: 3\n", 4), ("1: a\ntrue: b\n", 2)],
 )
-def test_a_key_that_is_there_twice_is_an_error_with_its_line(text: str, line: int) -> None:
+def test_key_that_is_there_twice_is_an_error_with_its_line(text: str, line: int) -> None:
     with pytest.raises(DuplicateKeyError) as caught:
         yaml.load(text, "salt://t.sls")
     assert caught.value.place == SourceLine("salt://t.sls", line)
@@ -90,7 +90,7 @@ def test_faults_name_their_line_and_show_it(text: str, line: int, reason: str) -
     assert f"salt://t.sls:{line}" in str(caught.value)
 
 
-def test_the_lines_around_a_fault_are_shown_with_a_mark() -> None:
+def test_lines_around_a_fault_are_shown_with_a_mark() -> None:
     with pytest.raises(YamlFaultError) as caught:
         yaml.load("a: 1\nb: x: y\nc: 2\n", "f")
     assert str(caught.value).splitlines()[1:] == ["  1 | a: 1", "> 2 | b: x: y", "  3 | c: 2"]
@@ -109,7 +109,7 @@ def test_nesting_is_limited(text: str) -> None:
         yaml.load(text)
 
 
-def test_a_depth_that_people_write_is_read() -> None:
+def test_depth_that_people_write_is_read() -> None:
     assert yaml.load("[" * 150 + "]" * 150)
 
 
@@ -126,7 +126,7 @@ def test_merges_of_merges_cost_what_they_give() -> None:
     assert yaml.load("\n".join(rows))["a8"] == {"x": 1}
 
 
-def test_an_alias_has_the_lines_of_what_it_names_and_a_merged_key_too() -> None:
+def test_alias_has_the_lines_of_what_it_names_and_a_merged_key_too() -> None:
     text = "a: &x\n  - b: 1\nc: *x\nd: &y {e: 2}\nf:\n  <<: *y\n  g: 3\nh:\n  - *x\n"
     lines = dict(yaml.load_rendered(text, "f", text, LineMap()).lines)
     assert (lines["c",], lines["c", 0], lines["c", 0, "b"]) == (3, 2, 2)

@@ -1,4 +1,4 @@
-"""What the reader of lines reads, the general parser reads alike."""
+"""The fast YAML reader returns what the general parser returns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_quick_reader_gives_the_values_of_the_general_parser(seed: int) -> None:
     assert sum(assert_read_alike(some_text(chance)) for _ in range(4000)) > 100
 
 
-def test_the_trees_of_the_tests_are_read_alike_and_mostly_here() -> None:
+def test_trees_of_the_tests_are_read_alike_and_mostly_here() -> None:
     cases = ROOT / "tests" / "cases"
     texts = [path.read_text("utf-8") for path in cases.rglob("*.yaml")]
     for name in packs.names(cases / "salt"):
@@ -83,7 +83,7 @@ def test_the_trees_of_the_tests_are_read_alike_and_mostly_here() -> None:
     assert any(read)
 
 
-def test_the_forms_of_an_sls_file_are_read_here() -> None:
+def test_forms_of_an_sls_file_are_read_here() -> None:
     text = """\
 # A comment.
 ---
@@ -117,7 +117,7 @@ motd:
      "a: 'x\n  y'\n", "a: b\n  c\n", "a:\tb\n", "a: b\r\n", "---\n---\na: 1\n", "a: >\n  b\n",
      "a: |\n  b", "x:\n  <<: {a: 1}\n"],
 )  # fmt: skip
-def test_everything_else_is_left_to_the_general_parser(text: str) -> None:
+def test_other_forms_are_parsed_by_the_general_parser(text: str) -> None:
     assert yaml_lines.read(text) is None
 
 
@@ -132,7 +132,7 @@ def test_lines_are_those_of_the_source() -> None:
     assert lines.get(()) is None
 
 
-def test_a_text_may_be_as_large_and_deep_as_the_general_parser_allows(
+def test_text_may_be_as_large_and_deep_as_the_general_parser_allows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     text = "a: [b, c]\nd:\n  - e: f\n"

@@ -35,14 +35,14 @@ schedule_next_chunk:
 """
 
 
-def test_the_text_of_a_chunk_says_its_actions_and_what_a_crash_means_for_each() -> None:
+def test_actions_and_their_repeat_kinds_are_read_from_a_chunk() -> None:
     assert actions_of(REFERENCE) == (
         ActionManifest(1, "mgr_actionchain_131_action_1_chunk_1", ActionKind.once),
         ActionManifest(2, "mgr_actionchain_131_action_2_chunk_1", ActionKind.reboot),
     )
 
 
-def test_a_highstate_is_idempotent_and_a_command_is_not() -> None:
+def test_highstate_is_idempotent_and_a_command_is_not() -> None:
     text = REFERENCE.replace("    -   mods: remotecommands\n", "").replace(
         "system.reboot", "cmd.run"
     )

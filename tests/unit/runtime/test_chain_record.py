@@ -14,7 +14,7 @@ def record(kind: str, **fields: Any) -> dict[str, Any]:
     return {"kind": kind, **BOOT, **fields}
 
 
-def test_an_empty_journal_is_a_received_chain() -> None:
+def test_empty_journal_is_a_received_chain() -> None:
     view = fold([])
     assert (view.state, view.chunk) == (HostChainState.received, 0)
     assert view.action(9).state is ActionState.pending
@@ -40,7 +40,7 @@ def test_records_move_chain_and_actions() -> None:
     assert (view.action(2).state, view.action(2).delay_seconds) == (ActionState.armed, 60)
 
 
-def test_the_first_begin_says_in_which_boot_an_action_was_asked_for() -> None:
+def test_first_begin_says_in_which_boot_an_action_was_asked_for() -> None:
     view = fold(
         [
             record("chunk", chunk=1),

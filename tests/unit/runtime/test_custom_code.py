@@ -1,4 +1,4 @@
-"""Custom files and compiled templates that a disk has changed are not run."""
+"""Damaged custom files and compiled templates are not run."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def compiled(kind: Path) -> Path:
     return found
 
 
-def test_a_synced_file_is_loaded(kind: Path, tmp_path: Path) -> None:
+def test_synced_file_is_loaded(kind: Path, tmp_path: Path) -> None:
     assert loaded(kind / "mine.py").answer() == 42
     assert loaded(kind / "mine.py").answer() == 42
     assert damage.known(tmp_path) == []
 
 
-def test_a_changed_file_is_not_run(kind: Path, tmp_path: Path) -> None:
+def test_changed_file_is_not_run(kind: Path, tmp_path: Path) -> None:
     (kind / "mine.py").write_bytes(SOURCE.replace(b"42", b"43"))
     with pytest.raises(CustomFileDamagedError, match=r"saltutil\.sync_all"):
         loaded(kind / "mine.py")

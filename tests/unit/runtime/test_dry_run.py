@@ -1,4 +1,4 @@
-"""Test mode of every built-in state: it changes nothing, and could not if it forgot to ask.
+"""No built-in state changes anything in test mode.
 
 Each state function is called with arguments by which it would change something: once in test
 mode, and once as a function that never looks at test mode. Both times nothing in the sandbox

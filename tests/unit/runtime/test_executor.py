@@ -17,7 +17,7 @@ from catena.runtime.session import JobSession, local_session
 Run = Callable[..., FinishedJob]
 
 
-def test_a_function_gives_its_value(run: Run) -> None:
+def test_function_gives_its_value(run: Run) -> None:
     outcome = run("test.echo", "hello")
     ret = outcome.ret
     assert (ret.value, ret.success, ret.retcode, outcome.raised) == ("hello", True, 0, False)
@@ -45,7 +45,7 @@ def test_keywords_are_reported_last_among_the_arguments(run: Run) -> None:
         ("test.echo", ("a", "b"), {}, "takes 1 positional arguments, 2 were given"),
     ],
 )
-def test_a_wrong_call_names_what_was_meant(
+def test_wrong_call_suggests_the_nearest_name(
     run: Run, fun: str, args: tuple[Any, ...], kwargs: dict[str, Any], expected: str
 ) -> None:
     outcome = run(fun, *args, **kwargs)
@@ -67,11 +67,11 @@ def test_a_wrong_call_names_what_was_meant(
         ("", "text", True, 0),
     ],
 )
-def test_a_job_is_judged_as_salt_does(fails: str, value: Any, said: Any, code: int) -> None:
+def test_job_is_judged_as_salt_does(fails: str, value: Any, said: Any, code: int) -> None:
     assert judge(FunctionMark(fails=fails), value, said) == code
 
 
-def test_a_value_that_is_too_large_is_shortened_and_says_so(session: JobSession) -> None:
+def test_value_that_is_too_large_is_shortened_and_says_so(session: JobSession) -> None:
     spec = JobSpec("2" * 20, "test.echo", ("x" * 100_000,), {}, output_limit=10_000)
     ret = execute(session, spec).ret
     assert ret.truncated

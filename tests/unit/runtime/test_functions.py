@@ -56,7 +56,7 @@ def test_filter_by_chooses_by_a_grain(
     assert run("grains.filter_by", table, **options).ret.value == expected
 
 
-def test_a_grain_that_is_set_is_kept_and_seen_at_once(run: Run, place: AgentHome) -> None:
+def test_grain_that_is_set_is_kept_and_seen_at_once(run: Run, place: AgentHome) -> None:
     assert run("grains.set", "role:name", "db").ret.value["result"] is True
     assert run("grains.setval", "plain", [1]).ret.value == {"plain": [1]}
     assert run("grains.get", "role:name").ret.value == "db"
@@ -147,7 +147,7 @@ def test_host_without_an_agent_has_no_jobs(run: Run) -> None:
     assert "is not a job id" in run("saltutil.kill_job", "../x").ret.value
 
 
-def test_an_unknown_kind_of_custom_file_is_refused(session: JobSession) -> None:
+def test_unknown_kind_of_custom_file_is_refused(session: JobSession) -> None:
     from catena.core.errors import UsageError
 
     with pytest.raises(UsageError, match="did you mean 'modules'"):
@@ -164,7 +164,7 @@ def test_every_function_of_the_runtime_can_be_explained() -> None:
             assert plugin.signature() is not None
 
 
-def test_a_minion_alone_has_a_mine_of_its_own(run: Any) -> None:
+def test_minion_alone_has_a_mine_of_its_own(run: Any) -> None:
     wanted = {"test.echo": ["x"], "alias": [{"mine_function": "grains.get"}, "os"]}
     assert run("mine.update", mine_functions=wanted).ret.value is True
     assert run("mine.get", "*", "alias").ret.value == {"web1": "Debian"}

@@ -130,11 +130,11 @@ def test_memory_is_given_in_whole_mebibytes(tmp_path: Path) -> None:
         ("web1", "", "web1"),
     ],
 )
-def test_the_full_name_comes_from_files(local: str, hosts: str, expected: str) -> None:
+def test_full_name_comes_from_files(local: str, hosts: str, expected: str) -> None:
     assert net.full_name(local, hosts) == expected
 
 
-def test_the_addresses_of_this_host_are_found() -> None:
+def test_addresses_of_this_host_are_found() -> None:
     found = net.collect(Path("/"))
     assert "127.0.0.1" in found["ipv4"]
     assert found["ip4_interfaces"]["lo"] == ["127.0.0.1"]

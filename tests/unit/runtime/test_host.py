@@ -75,7 +75,7 @@ def call(agent: AgentService, place: AgentHome, fun: str, *args: Any) -> Any:
     return execute(remote_session(place, spec, agent, files), spec).ret.value
 
 
-def test_a_job_that_looks_at_no_pillar_asks_for_none(agent: Agent, place: AgentHome) -> None:
+def test_job_that_looks_at_no_pillar_asks_for_none(agent: Agent, place: AgentHome) -> None:
     assert call(agent, place, "test.ping") is True
     assert agent.asked == []
 
@@ -139,7 +139,7 @@ def test_events_of_a_job_are_settled_before_it_has_an_outcome(
     assert over[:2] == ("hand over", "a/tag") and settled == "settle"
 
 
-def test_an_event_that_can_not_be_kept_fails_the_job(agent: Agent, place: AgentHome) -> None:
+def test_event_that_can_not_be_kept_fails_the_job(agent: Agent, place: AgentHome) -> None:
     def settle() -> None:
         raise LimitError("10000 events wait for the master already")
 
@@ -154,9 +154,7 @@ def test_in_states_each_event_is_kept_before_the_next_step(agent: Agent, place: 
     assert "settle" not in agent.asked
 
 
-def test_a_function_that_acts_waits_for_the_events_before_it(
-    agent: Agent, place: AgentHome
-) -> None:
+def test_function_that_acts_waits_for_the_events_before_it(agent: Agent, place: AgentHome) -> None:
     folder = place.cache_dir / "extmods" / "modules"
     folder.mkdir(parents=True)
     (folder / "mine.py").write_text(

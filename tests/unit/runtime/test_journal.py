@@ -33,11 +33,11 @@ def test_appended_records_are_read_after_reopening(tmp_path: Path) -> None:
     assert [r["kind"] for r in read_records(path)] == ["received", "begin"]
 
 
-def test_a_journal_that_is_not_there_has_no_records(tmp_path: Path) -> None:
+def test_missing_journal_has_no_records(tmp_path: Path) -> None:
     assert read_records(tmp_path / "journal") == []
 
 
-def test_a_journal_is_for_its_owner_only(tmp_path: Path) -> None:
+def test_journal_is_for_its_owner_only(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal"):
         assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o600
 
@@ -55,7 +55,7 @@ def test_torn_last_record_is_truncated_at_every_length(tmp_path: Path, cut: int)
     assert [r["kind"] for r in read_records(path)] == [*(["begin"] * kept), "end"]
 
 
-def test_a_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
+def test_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     path.write_bytes(lines(2) + b"\x00" * 4096)
     with Journal(path) as journal:
@@ -64,7 +64,7 @@ def test_a_tail_of_zeros_is_cut_off(tmp_path: Path) -> None:
 
 
 @given(place=st.integers(0, len(lines(3)) - 1), bit=st.integers(0, 7))
-def test_a_flipped_bit_in_any_record_is_damage(place: int, bit: int) -> None:
+def test_flipped_bit_in_any_record_is_damage(place: int, bit: int) -> None:
     data = bytearray(lines(3))
     data[place] ^= 1 << bit
     with pytest.raises(JournalDamagedError):
@@ -84,7 +84,7 @@ def test_shortened_journal_is_reported_as_damage(tmp_path: Path, left: int) -> N
         read_records(path)
 
 
-def test_a_damaged_mark_is_no_damage_of_the_journal(tmp_path: Path) -> None:
+def test_damaged_mark_is_no_damage_of_the_journal(tmp_path: Path) -> None:
     path, mark = tmp_path / "journal", tmp_path / "journal.mark"
     with Journal(path) as journal:
         journal.append({"kind": "begin"})
@@ -94,7 +94,7 @@ def test_a_damaged_mark_is_no_damage_of_the_journal(tmp_path: Path) -> None:
         assert len(read_records(path)) == 1
 
 
-def test_a_journal_that_grows_while_it_is_read_is_no_damage(
+def test_journal_that_grows_while_it_is_read_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "journal"
@@ -110,7 +110,7 @@ def test_a_journal_that_grows_while_it_is_read_is_no_damage(
         assert [record["kind"] for record in read_records(path)] == ["a"]
 
 
-def test_a_journal_whose_folder_is_replaced_while_it_is_read_is_no_damage(
+def test_journal_whose_folder_is_replaced_while_it_is_read_is_no_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("old", "new"):
@@ -132,14 +132,14 @@ def test_a_journal_whose_folder_is_replaced_while_it_is_read_is_no_damage(
     assert [record["kind"] for record in found] == ["z"]
 
 
-def test_a_gap_in_the_numbers_is_damage() -> None:
+def test_gap_in_the_numbers_is_damage() -> None:
     first, second, third = lines(3).splitlines(keepends=True)
     with pytest.raises(JournalDamagedError, match="record 2 has the number 3"):
         decode_all(first + third)
     assert second
 
 
-def test_the_record_is_on_disk_when_append_returns(
+def test_record_is_on_disk_when_append_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -205,7 +205,7 @@ def test_end_of_an_action_uses_the_reserved_space_on_a_full_disk(
     assert [r["kind"] for r in read_records(tmp_path / "journal")] == ["end"]
 
 
-def test_a_record_that_is_too_large_is_refused(
+def test_record_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "RECORD_LIMIT", 100)

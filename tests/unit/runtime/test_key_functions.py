@@ -15,12 +15,12 @@ def context_of(folder: Path) -> Any:
     return SimpleNamespace(opts={"pki_dir": str(folder)})
 
 
-def test_a_host_shows_the_fingerprint_that_its_master_will_show(tmp_path: Path) -> None:
+def test_host_shows_the_fingerprint_that_its_master_will_show(tmp_path: Path) -> None:
     pair = load_or_create(tmp_path / "pki")
     assert key.finger(context_of(tmp_path / "pki")) == fingerprint(pair.public)
 
 
-def test_the_trusted_master_is_shown_too(tmp_path: Path) -> None:
+def test_trusted_master_is_shown_too(tmp_path: Path) -> None:
     master = load_or_create(tmp_path / "master")
     (tmp_path / "master.pub").write_text(master.public + "\n")
     assert key.finger_master(context_of(tmp_path)) == master.fingerprint

@@ -29,7 +29,7 @@ def module(roots: Path, run: Run) -> Callable[[str, str], None]:
     return add
 
 
-def test_a_custom_module_sees_what_salt_gives_it(
+def test_custom_module_sees_what_salt_gives_it(
     module: Callable[[str, str], None], run: Run
 ) -> None:
     module(
@@ -52,9 +52,7 @@ def test_a_custom_module_sees_what_salt_gives_it(
     assert not run("orc._hidden").ret.success
 
 
-def test_a_custom_module_wins_over_a_built_in(
-    module: Callable[[str, str], None], run: Run
-) -> None:
+def test_custom_module_wins_over_a_built_in(module: Callable[[str, str], None], run: Run) -> None:
     module("_modules/test.py", "def ping():\n    return 'custom'\n")
     assert run("test.ping").ret.value == "custom"
 
@@ -80,7 +78,7 @@ def test_aliases_give_names_that_python_forbids(
         ("__virtualname__ = 'both'\ndef __virtual__():\n    return True\n", "both"),
     ],
 )
-def test_a_module_has_the_name_that_it_gives_itself(
+def test_module_has_the_name_that_it_gives_itself(
     module: Callable[[str, str], None], run: Run, text: str, name: str
 ) -> None:
     module("_modules/filename.py", text + "def fun():\n    return 'works'\n")
@@ -98,7 +96,7 @@ def test_module_that_refuses_to_load_gives_its_reason(
     assert "'orc_b' __virtual__ returned False: not today" in run("orc_b.fun").ret.value
 
 
-def test_a_broken_module_says_why_and_harms_no_other(
+def test_broken_module_says_why_and_harms_no_other(
     module: Callable[[str, str], None], run: Run
 ) -> None:
     module("_modules/broken.py", "import no_such_thing\ndef fun():\n    return 1\n")
@@ -126,7 +124,7 @@ def test_salts_names_can_be_imported_while_a_module_loads_or_runs_and_never_else
     assert [name for name in sys.modules if name.startswith("catena_custom")] == []
 
 
-def test_a_custom_state_returns_what_states_return(
+def test_custom_state_returns_what_states_return(
     module: Callable[[str, str], None], session: JobSession
 ) -> None:
     module(
@@ -159,7 +157,7 @@ def test_removed_module_is_gone_after_the_next_sync(
     assert not run("orc.fun").ret.success
 
 
-def test_a_changed_module_is_loaded_anew(module: Callable[[str, str], None], run: Run) -> None:
+def test_changed_module_is_loaded_anew(module: Callable[[str, str], None], run: Run) -> None:
     module("_modules/orc.py", "def fun():\n    return 1\n")
     assert run("orc.fun").ret.value == 1
     module("_modules/orc.py", "def fun():\n    return 'two'\n")
@@ -181,7 +179,7 @@ def test_functions_are_attributes_of_their_modules_too(
     assert "AttributeError" in run("orcattr.g").ret.value
 
 
-def test_a_module_may_have_more_names_and_be_told_the_options(
+def test_module_with_virtual_aliases_and_init_is_loaded(
     module: Callable[[str, str], None], run: Run
 ) -> None:
     module(
@@ -210,7 +208,7 @@ def test_custom_module_with_the_virtual_name_of_a_built_in_extends_it(
     assert not run("test.echo", "x").ret.success
 
 
-def test_a_folder_is_a_module(roots: Path, run: Run) -> None:
+def test_folder_is_a_module(roots: Path, run: Run) -> None:
     folder = roots / "_modules" / "orcpack"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("from .inner import N\ndef f():\n    return N\n")
@@ -221,7 +219,7 @@ def test_a_folder_is_a_module(roots: Path, run: Run) -> None:
     assert not [name for name in sys.modules if "orcpack" in name]
 
 
-def test_a_custom_state_sees_its_low_chunk_and_other_states(
+def test_custom_state_sees_its_low_chunk_and_other_states(
     module: Callable[[str, str], None], run: Run, roots: Path
 ) -> None:
     module(
@@ -239,7 +237,7 @@ def test_a_custom_state_sees_its_low_chunk_and_other_states(
     assert all(row["changes"] and row["result"] for row in rows)
 
 
-def test_a_state_module_that_ends_the_process_as_it_begins_fails_its_state(
+def test_state_module_that_ends_the_process_as_it_begins_fails_its_state(
     module: Callable[[str, str], None], run: Run, roots: Path
 ) -> None:
     module(
@@ -252,7 +250,7 @@ def test_a_state_module_that_ends_the_process_as_it_begins_fails_its_state(
     assert "ended the process with status 3" in row["comment"]
 
 
-def test_a_custom_state_module_joins_its_states(
+def test_custom_state_module_joins_its_states(
     module: Callable[[str, str], None], run: Run, roots: Path
 ) -> None:
     module(

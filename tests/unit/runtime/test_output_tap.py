@@ -79,7 +79,7 @@ def test_output_waits_for_an_agent_that_is_away() -> None:
     assert [(at, text) for at, _, _, text in follower.sent] == [(0, "one\n"), (4, "two\n")]
 
 
-def test_character_that_is_cut_in_two_arrives_whole() -> None:
+def test_character_split_between_reads_is_decoded() -> None:
     follower = Follower()
     tap = follower.tap()
     follower.now += QUIET_SECONDS

@@ -53,7 +53,7 @@ def test_python_types_without_a_json_form_get_the_nearest_one(value: Any, expect
     assert plain(value) == expected
 
 
-def test_a_loop_in_the_data_ends(value: Any = None) -> None:
+def test_loop_in_the_data_ends(value: Any = None) -> None:
     loop: list[Any] = []
     loop.append(loop)
     assert isinstance(plain(loop), list)
@@ -64,12 +64,12 @@ def test_value_that_is_not_sent_has_no_size_limit() -> None:
     assert shorten("x" * 10_000_000, NO_LIMIT)[1] is False
 
 
-def test_a_file_name_in_no_encoding_can_be_sent() -> None:
+def test_file_name_in_no_encoding_can_be_sent() -> None:
     assert plain(b"a\xff".decode("utf-8", "surrogateescape")).encode("utf-8")
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=5000), max_size=20))
-def test_a_shortened_value_keeps_its_names_and_fits(value: dict[str, str]) -> None:
+def test_shortened_value_keeps_its_names_and_fits(value: dict[str, str]) -> None:
     short, cut = shorten(value, 8000)
     assert cut == (size_of(value) > 8000)
     assert size_of(short) <= 8000 or not isinstance(short, str)
@@ -77,7 +77,7 @@ def test_a_shortened_value_keeps_its_names_and_fits(value: dict[str, str]) -> No
         assert short.keys() == value.keys()
 
 
-def test_a_state_result_that_is_too_large_keeps_its_verdict() -> None:
+def test_state_result_that_is_too_large_keeps_its_verdict() -> None:
     row = {"name": "x", "result": False, "changes": {str(n): n for n in range(5000)}}
     kept = state_ret(row, 2000)
     assert (kept["name"], kept["result"]) == ("x", False)

@@ -180,7 +180,7 @@ def test_resume_file_of_another_host_is_refused(file: ResumeFile) -> None:
         (b'next_chunk: "a"\n', "is missing"),
     ],
 )
-def test_the_parser_is_strict_even_with_a_right_signature(body: bytes, why: str) -> None:
+def test_parser_is_strict_even_with_a_right_signature(body: bytes, why: str) -> None:
     import hashlib
     import hmac
 
@@ -189,14 +189,14 @@ def test_the_parser_is_strict_even_with_a_right_signature(body: bytes, why: str)
         parse(data, KEY)
 
 
-def test_a_huge_file_is_refused_unread(file: ResumeFile) -> None:
+def test_huge_file_is_refused_unread(file: ResumeFile) -> None:
     file.write(POINT)
     file.path.write_bytes(b"x" * 70_000)
     with pytest.raises(MalformedResumeFileError, match="larger than"):
         file.waiting()
 
 
-def test_a_pipe_in_its_place_does_not_block(file: ResumeFile) -> None:
+def test_pipe_in_its_place_does_not_block(file: ResumeFile) -> None:
     file.write(POINT)
     file.path.unlink()
     os.mkfifo(file.path)

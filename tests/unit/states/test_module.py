@@ -36,7 +36,7 @@ def test_changes_carry_what_the_function_returned(world: Any, state: Any) -> Non
         ({"a": {"result": None}}, True),
     ],
 )
-def test_the_value_says_whether_the_call_failed(
+def test_value_says_whether_the_call_failed(
     world: Any, state: Any, value: Any, result: Any
 ) -> None:
     row = one(world, state, [{"name": "probe.answer"}, {"value": value}])
@@ -152,7 +152,7 @@ def chunk(world: Any, fun: Any) -> Any:
     return world(CHUNK, files=files).apply()
 
 
-def test_a_chunk_of_a_chain_runs_nested_states(world: Any) -> None:
+def test_chunk_of_a_chain_runs_nested_states(world: Any) -> None:
     answer = chunk(world, "succeed_with_changes")
     assert list(answer) == [KEY.format(1), KEY.format(2)]
     nested = answer[KEY.format(1)]["changes"]["ret"]
@@ -160,7 +160,7 @@ def test_a_chunk_of_a_chain_runs_nested_states(world: Any) -> None:
     assert "test_|-h_|-h_|-nop" in answer[KEY.format(2)]["changes"]["ret"]
 
 
-def test_a_failed_nested_state_fails_the_action_and_what_follows(world: Any) -> None:
+def test_failed_nested_state_fails_the_action_and_what_follows(world: Any) -> None:
     answer = chunk(world, "fail_without_changes")
     first, second = answer.values()
     assert first["result"] is False and first["changes"]["ret"]
@@ -175,6 +175,6 @@ def test_errors_of_a_nested_run_fail_the_action(world: Any) -> None:
     assert "No matching sls found" in row["comment"]
 
 
-def test_an_exception_of_the_function_fails_the_action(world: Any, caplog: Any) -> None:
+def test_exception_of_the_function_fails_the_action(world: Any, caplog: Any) -> None:
     row = one(world, "mgrcompat.module_run", [{"name": "probe.boom"}])
     assert row["result"] is False and "ValueError: boom" in row["comment"]

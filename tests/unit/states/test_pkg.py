@@ -1,4 +1,4 @@
-"""pkg: what needs no package manager."""
+"""Parts of the pkg states that need no package manager."""
 
 from typing import Any
 
@@ -61,7 +61,7 @@ def test_packages_of_one_function_are_joined() -> None:
     assert all(other["__agg__"] for other in others)
 
 
-def test_a_version_goes_into_the_list_with_its_name() -> None:
+def test_version_goes_into_the_list_with_its_name() -> None:
     low = joined(chunk("a", version="3"), chunk("b"))
     assert low["pkgs"] == [{"a": "3"}, "b"] and "version" not in low
     alone = joined(chunk("a", version="3"))

@@ -1,4 +1,4 @@
-"""What is said to a client comes in its order, small items several to a message."""
+"""Replies to a client keep their order; small items share a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts of chains where a minion can't forget an ended chain: they wait, seen and bounded."""
+"""Starts of chains wait, visibly and for a limited time, for clean-ups that a minion refuses."""
 
 from __future__ import annotations
 

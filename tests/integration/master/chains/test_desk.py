@@ -1,4 +1,4 @@
-"""What operators do with chains: drafts, approval, time, rendering, previews."""
+"""Drafts, approval, due times, rendering and previews of chains."""
 
 from __future__ import annotations
 

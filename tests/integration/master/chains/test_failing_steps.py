@@ -1,4 +1,4 @@
-"""Steps of the scheduler that fail: the steps behind them and other chains go on."""
+"""A failing step of the scheduler stops neither later steps nor other chains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a minion has to forget: told once at a time, with growing pauses, until it says so."""
+"""Clean-ups of ended runs are sent one at a time, with growing pauses, until one succeeds."""
 
 from __future__ import annotations
 

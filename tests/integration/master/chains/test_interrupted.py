@@ -1,4 +1,4 @@
-"""Actions with an unknown outcome: they stop their chain, and a person says how it ended."""
+"""Actions with an unknown outcome stop their chain until an operator resolves them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paused chains: nothing further is sent, it is seen, and `continue` goes on at once."""
+"""Paused chains send nothing, are shown as paused, and continue on request."""
 
 from __future__ import annotations
 

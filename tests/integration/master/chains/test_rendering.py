@@ -1,4 +1,4 @@
-"""Chunks that worker processes render: the same bytes, and what follows when workers die."""
+"""Chunks rendered in worker processes have the same bytes, also after a worker has died."""
 
 from __future__ import annotations
 

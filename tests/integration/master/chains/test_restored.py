@@ -1,4 +1,4 @@
-"""A store that went back to a backup while its minions went on."""
+"""Chains end after a restoration of the store while their minions have continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two chains on one minion: what ends the one leaves the other alone."""
+"""The end of one of two chains on a minion does not affect the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains through the real runtime: rendered here, run there, taken in again. No sockets."""
+"""Chains through rendering, runtime and results, without sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of chunks: their limits, and that a trip through a worker process changes no byte."""
+"""Limits of batches of chunks, and unchanged bytes after a worker process."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_form_is_that_of_an_emitter_with_an_indentation_of_four(data: dict[str, 
 
 
 @given(st.dictionaries(texts, values, min_size=1, max_size=4))
-def test_the_form_is_indented_by_four_and_has_one_scalar_a_line(data: dict[str, Any]) -> None:
+def test_form_is_indented_by_four_and_has_one_scalar_a_line(data: dict[str, Any]) -> None:
     text = write(data)
     assert text.endswith("\n")
     assert not text.endswith("\n\n")

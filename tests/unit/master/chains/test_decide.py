@@ -43,7 +43,7 @@ def changes_by_action(changes: list[Change]) -> dict[int, tuple[str, str]]:
     return {100 - c.action_id: (c.event.value, c.reason) for c in changes}
 
 
-def test_the_first_failure_by_sort_order_decides_whatever_order_results_come_in() -> None:
+def test_first_failure_by_sort_order_decides_in_any_order_of_results() -> None:
     facts = [fact(0), fact(1), fact(2), fact(3, chunk=2)]
     outcomes = {100: Outcome(1, True), 99: Outcome(1, False, "x"), 98: Outcome(1, False, "y")}
     for order in permutations(outcomes):
@@ -107,13 +107,13 @@ def test_successful_action_proves_the_actions_before_it() -> None:
     assert proven(3, ExecutionEvent.fail) == {}
 
 
-def test_a_return_from_before_the_boot_needs_no_further_proof() -> None:
+def test_return_from_before_the_boot_needs_no_further_proof() -> None:
     facts = [fact(0, waits_for=Boundary.reboot)]
     report = Report({100: Outcome(1, True)}, frozenset({1}), {}, "a", "b")
     assert changes_by_action(judge_report(facts, report)) == {0: ("succeed", "")}
 
 
-def test_a_failed_verify_fails_the_upgrade_before_it() -> None:
+def test_failed_verify_fails_the_upgrade_before_it() -> None:
     facts = [
         fact(0, RUNNING, waits_for=Boundary.agent_upgrade, picked_up=True),
         fact(1, chunk=2),
@@ -125,7 +125,7 @@ def test_a_failed_verify_fails_the_upgrade_before_it() -> None:
     assert changes[0].outcome.comment == "old version"
 
 
-def test_an_action_that_its_chunks_return_does_not_name_is_lost() -> None:
+def test_action_that_its_chunks_return_does_not_name_is_lost() -> None:
     facts = [fact(0), fact(1), fact(2, chunk=2)]
     report = Report({100: Outcome(1, True)}, frozenset({1}))
     assert changes_by_action(judge_report(facts, report)) == {
@@ -152,13 +152,13 @@ def test_boundary_counts_the_wall_clock_on_another_host() -> None:
     assert boundary_overdue(picked_up, ClockReading(5090, 3, "boot 2", "other"), 60)
 
 
-def test_a_chain_ends_when_every_execution_has() -> None:
+def test_chain_ends_when_every_execution_has() -> None:
     assert settle([DONE, NEW]) is None
     assert settle([DONE, DONE]) is ChainEvent.finish
     assert settle([DONE, ExecutionState.LOST]) is ChainEvent.fail
 
 
-def test_a_retry_begins_at_the_first_that_is_not_done() -> None:
+def test_retry_begins_at_the_first_that_is_not_done() -> None:
     assert to_retry([fact(2), fact(0, DONE), fact(1, FAILED)]) == [99, 98]
     assert to_retry([fact(0, DONE)]) == []
 

@@ -1,4 +1,4 @@
-"""What a minion is told with the order that starts a chain."""
+"""The order that starts a chain."""
 
 from __future__ import annotations
 

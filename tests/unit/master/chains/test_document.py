@@ -39,7 +39,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_becomes_a_request_and_its_uploads(tmp_path: Path) -> None:
+def test_file_becomes_a_request_and_its_uploads(tmp_path: Path) -> None:
     found = read(write(tmp_path, TEXT))
     digest = sha256(b"#!/bin/sh\n").hexdigest()
     assert found.request.label == "patch-day"
@@ -96,6 +96,6 @@ def test_text_is_distinguished_from_a_list_of_one(
         ("target: [\n", "chain.yaml:"),
     ],
 )
-def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, text: str, said: str) -> None:
+def test_mistake_is_named_with_file_and_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(CatenaError, match=said):
         read(write(tmp_path, text))

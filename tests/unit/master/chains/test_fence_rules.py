@@ -32,7 +32,7 @@ def test_fence_retry_delays_grow_to_a_limit() -> None:
     assert pause(10**9) == LONGEST_PAUSE_SECONDS
 
 
-def test_a_minion_gets_one_fence_job_at_a_time() -> None:
+def test_minion_gets_one_fence_job_at_a_time() -> None:
     assert taken(Fence(ONE, "web1"), Fence(TWO, "web1")) == {ONE: "send", TWO: "wait"}
     assert taken(Fence(ONE, "web1", jid="2026"), Fence(TWO, "web1")) == {ONE: "wait", TWO: "wait"}
 
@@ -49,7 +49,7 @@ def test_failing_fence_delays_the_other_fences_of_its_minion() -> None:
     assert taken(*fences, waited=20.0) == {TWO: "send", ONE: "wait"}
 
 
-def test_a_replaced_run_is_dropped_where_the_agent_takes_no_run() -> None:
+def test_replaced_run_is_dropped_where_the_agent_takes_no_run() -> None:
     assert taken(Fence(ONE, "web1", named=False, replaced=True)) == {ONE: FenceStep.drop}
     assert taken(Fence(ONE, "web1", named=True, replaced=True)) == {ONE: "send"}
     assert taken(Fence(ONE, "web1", named=False)) == {ONE: "send"}

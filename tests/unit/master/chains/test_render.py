@@ -43,7 +43,7 @@ def test_files_are_named_by_chain_machine_and_chunk() -> None:
     ]
 
 
-def test_the_manifest_names_every_action_with_its_crash_rule() -> None:
+def test_manifest_names_every_action_with_its_crash_rule() -> None:
     actions = [
         planned(1, "script", sha256="0" * 64),
         planned(2, "reboot"),
@@ -61,7 +61,7 @@ def test_the_manifest_names_every_action_with_its_crash_rule() -> None:
     assert second.sls == f"actionchains.actionchain_5_{MACHINE}_2"
 
 
-def test_a_chain_of_reboots_has_a_chunk_for_each() -> None:
+def test_chain_of_reboots_has_a_chunk_for_each() -> None:
     actions = [planned(n, "reboot") for n in range(1, 4)]
     chunks = render(ChainPlan(1, MACHINE, actions)).chunks
     assert [chunk.manifest.boundary for chunk in chunks] == [
@@ -149,6 +149,6 @@ def test_nothing_to_render_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("machine", ["../../etc/passwd", "a/b", "", "a\nb"])
-def test_a_machine_id_that_is_no_name_is_refused(machine: str) -> None:
+def test_machine_id_that_is_no_name_is_refused(machine: str) -> None:
     with pytest.raises(CatenaError):
         render(ChainPlan(1, machine, [planned(1, "cmd", cmd="true")]))

@@ -58,13 +58,13 @@ def test_each_state_before_the_dispatch_says_what_a_person_can_do() -> None:
         (Delivery.received, f"job {JID} is in the queue of web1; web1 was never connected"),
     ],
 )
-def test_a_job_that_has_not_begun_says_where_it_is_and_until_when(
+def test_job_that_has_not_begun_says_where_it_is_and_until_when(
     state: Delivery, text: str
 ) -> None:
     assert first(start(state, up=False)) == Wait(text, 900.0)
 
 
-def test_a_minion_that_is_away_is_named_with_when_it_was_seen() -> None:
+def test_minion_that_is_away_is_named_with_when_it_was_seen() -> None:
     said = first(start(Delivery.queued, up=False, last_seen=1.0)).text
     assert "web1 is not connected, seen last 19" in said
     away = MinionFact("web1", up=False, last_seen=1.0)
@@ -72,7 +72,7 @@ def test_a_minion_that_is_away_is_named_with_when_it_was_seen() -> None:
     assert first(MinionFact("web1"), "RUNNING") == Wait()
 
 
-def test_a_chain_behind_another_names_it() -> None:
+def test_chain_behind_another_names_it() -> None:
     behind = start(Delivery.received, ahead="chain 'night' (5)")
     assert first(behind) == Wait("waits behind chain 'night' (5) on web1")
 
@@ -81,12 +81,12 @@ def test_a_chain_behind_another_names_it() -> None:
     ("proof", "text"),
     [(Boundary.reboot, "waits for the boot"), (Boundary.agent_upgrade, "waits for the new agent")],
 )
-def test_a_boundary_says_until_when_it_has_to_be_passed(proof: Boundary, text: str) -> None:
+def test_boundary_says_until_when_it_has_to_be_passed(proof: Boundary, text: str) -> None:
     minion = MinionFact("web1", deadlines={1: 1800.0})
     assert first(minion, "RUNNING", waits_for=proof, picked_up=True) == Wait(text, 1800.0)
 
 
-def test_a_run_without_a_job_says_so() -> None:
+def test_run_without_a_job_says_so() -> None:
     done = start(Delivery.done)
     assert "no job resumes it" in first(done).text
     resumed = MinionFact("web1", resume=JobFact(JID, Delivery.queued, 900.0))

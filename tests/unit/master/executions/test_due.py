@@ -71,7 +71,7 @@ def after(wall_hours: float, mono_hours: float | None = None, boot: str = "boot"
         (after(0.05, 0), ANCHOR, Due.fire),
     ],
 )
-def test_a_due_chain_starts_waits_or_is_rejected(
+def test_due_chain_starts_waits_or_is_rejected(
     now: ClockReading, anchor: ClockReading | None, what: Due
 ) -> None:
     verdict = judge_due(DUE, anchor, now, RULES)
@@ -106,9 +106,7 @@ def test_anchor_is_the_reading_by_which_the_clocks_can_be_compared(
         (after(5, boot="other"), 5),
     ],
 )
-def test_wait_of_a_host_is_counted_by_the_clock_that_nobody_sets(
-    now: ClockReading, hours: float
-) -> None:
+def test_wait_of_a_host_is_counted_by_the_monotonic_clock(now: ClockReading, hours: float) -> None:
     assert waited_since(DUE, ANCHOR, now) == hours * HOUR
 
 

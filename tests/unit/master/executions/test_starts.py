@@ -1,4 +1,4 @@
-"""How engines take the starts of agents."""
+"""Engines process starts of agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom a machine id belongs to."""
+"""Owners of machine ids."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ def key(fingerprint: str, minion: str = "web1", machine: str = "m1") -> KnownKey
     return KnownKey("", fingerprint, minion, "pending", machine, "", "", "", 1.0)
 
 
-def test_a_key_is_found_by_minion_machine_and_state() -> None:
+def test_key_is_found_by_minion_machine_and_state() -> None:
     ring = KeyRing()
     ring.put(key("a"))
     ring.put(key("b", "web2", "m1"))

@@ -1,4 +1,4 @@
-"""Which of the waiting keys makes room for another."""
+"""The key that is evicted when too many wait."""
 
 from __future__ import annotations
 

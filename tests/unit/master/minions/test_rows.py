@@ -15,7 +15,7 @@ SHIPPED = Path(reactors.__file__).with_name("resume_action_chain.sls")
 POINT = {"actionchain_id": 12, "epoch": 3, "boot_id": "b"}
 
 
-def test_a_waiting_run_is_named_to_agents_that_take_it() -> None:
+def test_waiting_run_is_named_to_agents_that_take_it() -> None:
     assert resumable(2, POINT) == {"actionchain_id": 12, "epoch": 3}
     assert resumable(1, POINT) == {}
 
@@ -34,12 +34,12 @@ def test_a_waiting_run_is_named_to_agents_that_take_it() -> None:
         {"actionchain_id": 12, "epoch": 10**30},
     ],
 )
-def test_a_resume_file_that_makes_no_sense_names_no_run(pending: dict[str, Any]) -> None:
+def test_resume_file_that_makes_no_sense_names_no_run(pending: dict[str, Any]) -> None:
     assert resumable(2, pending) == {}
 
 
 @pytest.mark.parametrize("named", [None, {}, {"actionchain_id": 12, "epoch": 3}])
-def test_the_shipped_reaction_names_the_run_that_the_start_event_names(named: Any) -> None:
+def test_shipped_reaction_names_the_run_that_the_start_event_names(named: Any) -> None:
     data = {"id": "web1"} if named is None else {"id": "web1", "resume": named}
     env = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)
     env.filters["json"] = env.filters["tojson"]

@@ -49,13 +49,13 @@ def test_access_check_names_each_missing_thing_and_its_fix(tmp_path: Path) -> No
     assert advice.startswith("groupadd --system wheel2")
 
 
-def test_a_socket_of_an_earlier_configuration_asks_for_a_restart(tmp_path: Path) -> None:
+def test_socket_of_an_earlier_configuration_asks_for_a_restart(tmp_path: Path) -> None:
     (tmp_path / "master.sock").touch(mode=0o600)
     said = [what for _, what, _ in found(tmp_path, "anna")]
     assert f"{tmp_path / 'master.sock'} is not open to the group operators" in said
 
 
-def test_the_socket_stays_private_without_the_group(caplog: pytest.LogCaptureFixture) -> None:
+def test_socket_stays_private_without_the_group(caplog: pytest.LogCaptureFixture) -> None:
     settings = MasterSettings(cli_users=["anna"], cli_group="wheel2")
     assert cli_access.socket_group(settings) is None
     assert "groupadd --system wheel2" in caplog.text

@@ -1,4 +1,4 @@
-"""Memory goes back to the system, and a C library without the calls is none the worse for it."""
+"""Free memory is returned to the system where the C library can do so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chores are due by the clock, however seldom somebody looks."""
+"""Chores become due by the clock."""
 
 from __future__ import annotations
 

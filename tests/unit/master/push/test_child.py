@@ -1,4 +1,4 @@
-"""What the process of a visit hands on of its order."""
+"""The order that the process of a visit passes on."""
 
 from __future__ import annotations
 

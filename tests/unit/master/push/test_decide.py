@@ -1,4 +1,4 @@
-"""Whom SSH visits when, what a look means, and where a visit leaves a host."""
+"""Decisions about visits over SSH."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_paused_job_causes_no_visit() -> None:
     assert text == "over SSH: nothing is sent, its chain must wait"
 
 
-def test_a_last_reboot_is_proven_without_a_resume_file() -> None:
+def test_last_reboot_is_proven_without_a_resume_file() -> None:
     asked = known(asked_in=(Boot("b1"),))
     assert decide.judge("web1", seen(), asked, None).play
     assert not decide.judge("web1", seen(boot="b1"), asked, None).play
@@ -261,7 +261,7 @@ def test_chain_is_resumed_despite_its_own_resume_file() -> None:
     assert decide.judge("web1", seen(POINT, "b1"), known(resuming=True), job(), 5).go
 
 
-def test_a_resume_file_that_is_malformed_fails_the_new_chain() -> None:
+def test_resume_file_that_is_malformed_fails_the_new_chain() -> None:
     text = "malformed resume file /x: not signed; to give that chain up: catena run <minion> y"
     verdict = decide.judge("web1", seen(fault=text), known(), job(), 5)
     assert verdict.refuse == (

@@ -1,4 +1,4 @@
-"""Which ids SSH reaches: those of the roster that are no minions, and those in the midst."""
+"""Ids that are reached over SSH: hosts of the roster without a minion, and hosts with a run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def roster(tmp_path: Path) -> Roster:
     return found
 
 
-async def test_the_roster_is_read_again_when_it_has_changed_or_is_old(roster: Roster) -> None:
+async def test_roster_is_read_again_when_it_has_changed_or_is_old(roster: Roster) -> None:
     await roster.refresh()
     assert roster.reads == 1
     roster.file.write_text("other")
@@ -95,7 +95,7 @@ async def test_host_removed_from_the_roster_is_not_targeted_but_keeps_its_name(
     assert "db1" not in roster.hosts
 
 
-async def test_a_folder_is_no_roster(tmp_path: Path) -> None:
+async def test_folder_is_no_roster(tmp_path: Path) -> None:
     roster = Roster(tmp_path / "roster")
     roster.hosts = RosterHosts(tmp_path, roster.read, lambda: (), lambda: 0.0)
     await roster.refresh()

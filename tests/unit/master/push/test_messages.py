@@ -1,4 +1,4 @@
-"""What a visit and its master say to each other comes over whole, and nothing else does."""
+"""Messages between a visit and its master."""
 
 from __future__ import annotations
 
@@ -59,6 +59,6 @@ def test_anything_else_is_refused(data: Any) -> None:
         m.unpack(msgpack.packb(data))
 
 
-def test_a_frame_without_end_is_refused() -> None:
+def test_frame_without_end_is_refused() -> None:
     with pytest.raises(PeerError, match="frame of"):
         m.size_of(b"\xff" * m.HEAD_BYTES)

@@ -139,7 +139,7 @@ async def test_root_is_answered_under_its_name() -> None:
     assert await ask(ROOT, "key.list", {}) == [ClientReply({"user": "root", "record": "KeyList"})]
 
 
-async def test_a_stream_ends_with_its_reply() -> None:
+async def test_stream_ends_with_its_reply() -> None:
     assert await ask(ROOT, "event.watch", {}) == [ClientItem(1), ClientItem(2), ClientReply("end")]
 
 
@@ -159,7 +159,7 @@ def test_users_of_the_setting_are_let_in_by_name(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("verb", ["job.runn", "", "__class__", "_begin"])
-async def test_an_unknown_verb_is_named_with_the_nearest(verb: str) -> None:
+async def test_unknown_verb_is_named_with_the_nearest(verb: str) -> None:
     with pytest.raises(NotFoundError, match="unknown request"):
         await ask(ROOT, verb, {})
 

@@ -96,7 +96,7 @@ async def test_open_runs_are_found_by_an_index_without_reading_ended_ones(store:
         assert index in await store.read(partial(plan, query=query))
 
 
-def test_the_known_head_is_the_newest_migration() -> None:
+def test_known_head_is_the_newest_migration() -> None:
     revisions = sorted(path.name[1:5] for path in VERSIONS.glob("r*.py"))
     assert revisions[-1] == schema.HEAD
 
@@ -375,7 +375,7 @@ async def test_reading_a_followers_position_does_not_wait(
         assert word.done() and word.result().upto == passed.seq
 
 
-async def test_a_cursor_outlives_its_process_and_holds_back_pruning(store: Store) -> None:
+async def test_cursor_outlives_its_process_and_holds_back_pruning(store: Store) -> None:
     bus = EventBus(store, SystemClock())
     await bus.open()
     first = await bus.fire("app/a", {})
@@ -413,7 +413,7 @@ async def test_follower_continues_after_pruned_events(store: Store) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "a\nb", "x" * 1025, "\x1b[2J"])
-async def test_a_tag_with_control_characters_is_refused(store: Store, tag: str) -> None:
+async def test_tag_with_control_characters_is_refused(store: Store, tag: str) -> None:
     bus = EventBus(store, SystemClock())
     with pytest.raises(CatenaError, match="tag"):
         await bus.fire(tag, {})

@@ -1,4 +1,4 @@
-"""The database as a whole: backups that can be trusted, restores that give no number twice."""
+"""Backups, restorations and checks of the database."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def database(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_backup_of_a_store_in_use_is_whole_private_and_never_replaces(
+async def test_backup_of_a_store_in_use_is_complete_and_private_and_replaces_no_file(
     database: Path, tmp_path: Path
 ) -> None:
     target = tmp_path / "copy.db"
@@ -209,7 +209,7 @@ def test_file_that_is_no_backup_is_refused_without_changes(
     assert not (tmp_path / "aside.db").exists()
 
 
-async def test_a_damaged_page_is_found(database: Path) -> None:
+async def test_damaged_page_is_found(database: Path) -> None:
     await written(database, events(500, NOW))
     data = bytearray(database.read_bytes())
     for page in range(4096, len(data), 4096):
@@ -236,7 +236,7 @@ def test_store_of_an_older_schema_is_backed_up_before_its_upgrade(database: Path
         assert conn.execute("SELECT value FROM fact WHERE name = 'since'").fetchone()
 
 
-def test_a_newer_backup_is_refused(database: Path, tmp_path: Path) -> None:
+def test_newer_backup_is_refused(database: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     backup.back_up(database, copy)
     with sqlite3.connect(copy) as conn:

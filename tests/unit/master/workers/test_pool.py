@@ -67,7 +67,7 @@ async def test_pillar_is_compiled_for_the_minion_that_asks(tmp_path: Path) -> No
     assert db.pillar == {"port": 81}
 
 
-async def test_a_broken_pillar_names_file_and_line_and_shows_no_text(tmp_path: Path) -> None:
+async def test_broken_pillar_names_file_and_line_and_shows_no_text(tmp_path: Path) -> None:
     tree(tmp_path, {
         "pillar/top.sls": "base:\n  '*':\n  - secret\n",
         "pillar/secret.sls": "password: hunter2\nother: {{ nowhere }}\n",
@@ -102,7 +102,7 @@ async def test_endless_template_ends_only_its_own_task(
     assert found[0]["fun"] == "jobs.active"
 
 
-async def test_a_reactor_file_sees_tag_and_data(tmp_path: Path) -> None:
+async def test_reactor_file_sees_tag_and_data(tmp_path: Path) -> None:
     tree(
         tmp_path,
         {"r.sls": "go:\n  local.test.arg:\n  - tgt: {{ data['id'] }}\n  - arg: ['{{ tag }}']\n"},
@@ -114,7 +114,7 @@ async def test_a_reactor_file_sees_tag_and_data(tmp_path: Path) -> None:
     assert (found["tgt"], found["args"]) == ("web1", ["a/b"])
 
 
-async def test_a_missing_or_broken_reactor_file_is_refused_by_name(tmp_path: Path) -> None:
+async def test_missing_or_broken_reactor_file_is_refused_by_name(tmp_path: Path) -> None:
     tree(tmp_path, {"bad.sls": "x:\n  y: {{ oops }}\n"})
 
     async with a_pool(tmp_path) as workers:
@@ -130,7 +130,7 @@ async def test_a_missing_or_broken_reactor_file_is_refused_by_name(tmp_path: Pat
     assert "oops" in broken
 
 
-async def test_a_child_that_dies_fails_its_task_and_is_replaced(tmp_path: Path) -> None:
+async def test_child_that_dies_fails_its_task_and_is_replaced(tmp_path: Path) -> None:
     async with a_pool(tmp_path) as workers:
         child = await workers._start()
         workers._idle.append(child)
@@ -142,7 +142,7 @@ async def test_a_child_that_dies_fails_its_task_and_is_replaced(tmp_path: Path) 
     assert found is True
 
 
-async def test_a_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_another(
+async def test_process_that_dies_at_its_start_is_reaped_and_the_next_task_gets_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree(tmp_path, {"pillar/top.sls": "{}\n"})

@@ -41,7 +41,7 @@ def test_orders_come_back_in_the_order_of_their_receipt(tmp_path: Path) -> None:
     assert unpacked_order(again.add(JobSpec(B, "f"))).received == 3
 
 
-def test_a_job_is_claimed_once(tmp_path: Path) -> None:
+def test_job_is_claimed_once(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
     store.add(JobSpec(A, "f"))
     folder = store.folder(A)
@@ -54,7 +54,7 @@ def test_a_job_is_claimed_once(tmp_path: Path) -> None:
     assert folder.claim(ME)
 
 
-def test_the_first_outcome_counts(tmp_path: Path) -> None:
+def test_only_the_first_outcome_is_kept(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
     store.add(JobSpec(A, "f"))
     folder = store.folder(A)
@@ -100,7 +100,7 @@ def test_damaged_folders_are_renamed_and_unconfirmed_ones_are_removed(tmp_path: 
     assert JobStore(tmp_path).scan()[1] == []
 
 
-def test_an_order_in_a_wrong_folder_is_not_run(tmp_path: Path) -> None:
+def test_order_in_a_wrong_folder_is_not_run(tmp_path: Path) -> None:
     store = JobStore(tmp_path)
     store.add(JobSpec(A, "f"))
     shutil.copytree(store.folder(A).path, tmp_path / "jobs" / B)
@@ -168,7 +168,7 @@ def test_large_return_is_kept_in_its_job_folder(tmp_path: Path) -> None:
     assert len(again.folder(A).read_return(10**6).value) == 2 * LOGGED_BYTES
 
 
-def test_a_job_id_can_not_leave_the_folder(tmp_path: Path) -> None:
+def test_job_id_can_not_leave_the_folder(tmp_path: Path) -> None:
     with pytest.raises(BadNameError):
         JobStore(tmp_path).folder("../x")
 

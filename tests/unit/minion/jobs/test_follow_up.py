@@ -35,7 +35,7 @@ def wait_for_reboots(witness: Path, times: int) -> None:
 Host = tuple[Afterwards, Path, list[str], Path]
 
 
-def test_a_reboot_waits_for_the_stored_return(host: Host) -> None:
+def test_reboot_waits_for_the_stored_return(host: Host) -> None:
     after, witness, _, _ = host
     after.promise("j", reboot(witness), 0.0, 5.0)
     after.service(4.0)
@@ -52,9 +52,7 @@ def test_reboot_delay_counts_from_the_stored_return(host: Host) -> None:
     assert after.next_due() == 61.0
 
 
-def test_an_agent_that_knows_no_boot_says_that_it_does_not_reboot(
-    host: Host, tmp_path: Path
-) -> None:
+def test_agent_that_knows_no_boot_says_that_it_does_not_reboot(host: Host, tmp_path: Path) -> None:
     _, witness, _, log = host
     handle = os.open(log, os.O_WRONLY | os.O_APPEND)
     after = Afterwards("", "me", 60.0, lambda: None, Log(handle, "debug", SystemClock()))
@@ -108,7 +106,7 @@ def test_completed_follow_up_is_not_repeated(host: Host) -> None:
     assert after.next_due() is None and restarts == [] and not witness.exists()
 
 
-def test_a_restart_of_the_agent_is_done_once(host: Host) -> None:
+def test_restart_of_the_agent_is_done_once(host: Host) -> None:
     after, _, restarts, _ = host
     after.promise("k", {"kind": "restart_agent", "session": "me"}, 0.0, 5.0)
     after.stored("k", 1.0)
@@ -117,14 +115,14 @@ def test_a_restart_of_the_agent_is_done_once(host: Host) -> None:
     assert restarts == ["x"]
 
 
-def test_a_reboot_command_that_is_not_there_is_logged(host: Host) -> None:
+def test_missing_reboot_command_is_logged(host: Host) -> None:
     after, _, _, log = host
     after.promise("j", {"kind": "reboot", "command": ["/no/such/thing"]}, 0.0, 0.0)
     after.service(0.0)
     assert "/no/such/thing" in log.read_text()
 
 
-def test_a_log_line_is_one_line_whatever_a_peer_says(tmp_path: Path) -> None:
+def test_text_of_a_peer_is_logged_as_one_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = Log.open(str(path), "info", SystemClock())
     log.info("a\nb\x1b[31m")
@@ -133,7 +131,7 @@ def test_a_log_line_is_one_line_whatever_a_peer_says(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 1
 
 
-def test_the_service_manager_is_told_over_its_socket(tmp_path: Path) -> None:
+def test_service_manager_is_notified_over_its_socket(tmp_path: Path) -> None:
     import socket
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:

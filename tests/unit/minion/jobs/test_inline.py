@@ -50,7 +50,7 @@ def test_argument_errors_count_positions_as_the_caller_does(
     assert (ret.value, ret.success, ret.retcode) == (said, False, 1)
 
 
-def test_a_host_that_never_saw_a_chain_has_nothing_to_resume(tmp_path: Path) -> None:
+def test_host_that_never_saw_a_chain_has_nothing_to_resume(tmp_path: Path) -> None:
     conf, cache = tmp_path / "conf", tmp_path / "cache"
     assert chainless(conf, cache)
     (cache / "chains").mkdir(parents=True)

@@ -27,7 +27,7 @@ def test_log_records_of_a_job_are_merged(tmp_path: Path) -> None:
     ]
 
 
-def test_a_torn_end_is_cut_off_at_every_length(tmp_path: Path) -> None:
+def test_torn_end_is_cut_off_at_every_length(tmp_path: Path) -> None:
     path = tmp_path / "jobs.log"
     log = JobLog(path)
     log.add(JobLogRecord(A, "one", order=b"a"))
@@ -74,7 +74,7 @@ def test_return_is_read_from_the_log_also_after_the_log_was_compacted(tmp_path: 
         log.read_return(B)
 
 
-def test_a_claim_is_known_until_the_job_begins_elsewhere(tmp_path: Path) -> None:
+def test_claim_is_known_until_the_job_begins_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "jobs.log"
     log = JobLog(path)
     log.add(JobLogRecord(A, "one", begun=True, order=b"a", claim={"since": 1}))

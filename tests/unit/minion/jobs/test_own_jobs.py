@@ -26,7 +26,7 @@ def test_states_at_start_run_once_and_after_the_first_connection() -> None:
     assert own.due(3.0, connected=True) == []
 
 
-def test_without_a_master_they_run_at_once() -> None:
+def test_startup_states_run_at_once_without_a_master() -> None:
     own = OwnJobs(MinionSettings(startup_states="highstate"), False, 0.0)
     assert own.due(0.0, connected=False) == [("state.highstate", ())]
 

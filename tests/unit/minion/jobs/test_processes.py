@@ -50,14 +50,14 @@ def here() -> ProcessRef:
     return found
 
 
-def test_a_process_is_itself_only_with_its_start_and_boot() -> None:
+def test_process_is_itself_only_with_its_start_and_boot() -> None:
     me = here()
     assert processes.is_alive(me, BOOT)
     assert not processes.is_alive(replace(me, start=me.start + 1), BOOT)
     assert not processes.is_alive(me, "boot-2")
 
 
-def test_a_reused_pid_is_neither_signalled_nor_killed() -> None:
+def test_reused_pid_is_neither_signalled_nor_killed() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         wrong = ProcessRef(child.pid, 1, BOOT)
@@ -71,7 +71,7 @@ def test_a_reused_pid_is_neither_signalled_nor_killed() -> None:
         child.wait()
 
 
-def test_a_zombie_is_not_alive() -> None:
+def test_zombie_is_not_alive() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     ref = processes.reference(child.pid, BOOT)
     assert ref is not None and processes.is_alive(ref, BOOT)
@@ -93,7 +93,7 @@ def test_killed_process_tree_includes_processes_that_left_its_session(
     assert all(process_ends(pid) for pid in below)
 
 
-def test_a_name_with_parentheses_does_not_confuse_the_reader(tmp_path: Path) -> None:
+def test_name_with_parentheses_does_not_confuse_the_reader(tmp_path: Path) -> None:
     odd = tmp_path / "a) R 1 (b"
     odd.symlink_to("/bin/sleep")
     child = subprocess.Popen([str(odd), "60"])
@@ -105,7 +105,7 @@ def test_a_name_with_parentheses_does_not_confuse_the_reader(tmp_path: Path) -> 
         child.wait()
 
 
-def test_a_scope_is_asked_of_systemd_without_a_shell() -> None:
+def test_scope_is_asked_of_systemd_without_a_shell() -> None:
     argv = scope.start_argv("/bin/busctl", "catena-job-1.scope", 42)
     assert argv[:3] == ["/bin/busctl", "--quiet", "call"]
     assert argv[7:11] == ["ssa(sv)a(sa(sv))", "catena-job-1.scope", "fail", "3"]

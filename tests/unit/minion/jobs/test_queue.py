@@ -58,7 +58,7 @@ def test_other_jobs_pass_state_runs_up_to_the_limit() -> None:
     assert line.start() == ["z"]
 
 
-def test_the_start_of_another_chain_waits_for_the_one_that_waits_for_its_boot() -> None:
+def test_start_of_another_chain_waits_for_the_one_that_waits_for_its_boot() -> None:
     line = JobQueue()
     line.add(serial("other", chain=2))
     line.add(serial("apply"))
@@ -105,7 +105,7 @@ def test_state_runs_never_overlap_and_every_job_runs(
 
 
 @pytest.mark.parametrize("index", [state_functions.INDEX, runtime_functions.INDEX, modules.INDEX])
-def test_the_tables_agree_with_the_marks_of_the_functions(index: dict[str, str]) -> None:
+def test_tables_agree_with_the_marks_of_the_functions(index: dict[str, str]) -> None:
     registry = Registry("function", index, FunctionMark)
     marks = {name: registry[name].mark for name in registry.names()}
     queued = {name for name, mark in marks.items() if mark.queued}

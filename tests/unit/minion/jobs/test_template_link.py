@@ -23,7 +23,7 @@ class Nobody:
     def unforked(self, jids: list[str]) -> None: ...
 
 
-def test_a_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: Path) -> None:
+def test_template_that_is_replaced_before_it_ended_leaves_no_zombie(tmp_path: Path) -> None:
     settings = MinionSettings(
         cache_dir=str(tmp_path / "c"), run_dir=str(tmp_path / "r"), pki_dir=str(tmp_path / "p")
     )

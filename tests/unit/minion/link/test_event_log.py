@@ -171,7 +171,7 @@ def test_events_of_an_older_agent_are_sent_first_and_removed_when_stored(
     assert list(folder.iterdir()) == []
 
 
-def test_an_event_that_can_not_travel_is_refused_at_once(tmp_path: Path) -> None:
+def test_event_that_can_not_travel_is_refused_at_once(tmp_path: Path) -> None:
     log = EventLog(tmp_path, lambda: 7.0)
     with pytest.raises(LimitError):
         log.add(EventFired("a", "t", {"x": "y" * 300_000}))

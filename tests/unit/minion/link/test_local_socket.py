@@ -1,4 +1,4 @@
-"""What one connection of this host has not read yet: kept in order, and not for ever."""
+"""Unread answers of a local connection are kept in order and limited in size."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _pieces(theirs: socket.socket, count: int, connection: LocalCaller) -> list[
     return [wire.unpack(one, socket="local", receiver="job").message.data for one in found]
 
 
-def test_large_answers_come_whole_and_in_order(pair: Any) -> None:
+def test_large_answers_arrive_complete_and_in_order(pair: Any) -> None:
     ours, theirs = pair
     owner: Any = _Owner()
     connection = LocalCaller(owner, ours)

@@ -96,7 +96,7 @@ def test_entry_added_twice_is_sent_once() -> None:
     assert link.said == ["a"]
 
 
-def test_the_window_grows_with_each_ack_and_is_small_again_on_a_new_connection() -> None:
+def test_window_grows_with_each_ack_and_is_small_again_on_a_new_connection() -> None:
     link = Link()
     keys = [str(number) for number in range(300)]
     outbox = filled(link, *keys)

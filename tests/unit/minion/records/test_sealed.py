@@ -14,14 +14,14 @@ def bodies(data: bytes) -> list[bytes]:
     return [body for body, _, _ in salvage(data).bodies]
 
 
-def test_whole_bodies_are_found_with_their_places() -> None:
+def test_complete_records_are_found_with_their_offsets() -> None:
     found = salvage(WHOLE)
     assert [WHOLE[at + SEAL_BYTES : end] for _, at, end in found.bodies] == BODIES
     assert (found.damaged, found.torn) == (0, 0)
 
 
 @given(place=st.integers(0, len(WHOLE) - 1), bit=st.integers(0, 7))
-def test_a_flipped_bit_costs_one_body_at_most_and_is_counted(place: int, bit: int) -> None:
+def test_flipped_bit_costs_one_body_at_most_and_is_counted(place: int, bit: int) -> None:
     data = bytearray(WHOLE)
     data[place] ^= 1 << bit
     found = salvage(bytes(data))
@@ -31,7 +31,7 @@ def test_a_flipped_bit_costs_one_body_at_most_and_is_counted(place: int, bit: in
 
 
 @pytest.mark.parametrize("cut", range(1, SEAL_BYTES + len(BODIES[-1])))
-def test_a_last_append_that_was_cut_short_is_torn(cut: int) -> None:
+def test_last_append_that_was_cut_short_is_torn(cut: int) -> None:
     found = salvage(WHOLE[:-cut])
     assert [body for body, _, _ in found.bodies] == BODIES[:-1]
     assert (found.damaged, bool(found.torn)) == (0, len(seal(BODIES[-1])) != cut)
@@ -51,5 +51,5 @@ def test_garbage_is_damage_without_bodies() -> None:
 
 
 @pytest.mark.parametrize("size", range(1, len(seal(BODIES[0]))))
-def test_a_file_that_is_shorter_than_one_record_is_damage(size: int) -> None:
+def test_file_that_is_shorter_than_one_record_is_damage(size: int) -> None:
     assert salvage(WHOLE[:size]) == ([], 1, 0)

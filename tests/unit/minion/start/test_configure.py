@@ -24,23 +24,23 @@ def test_folders_of_another_configuration_lie_beside_it(tmp_path: Path) -> None:
     assert settings.log_file == str(tmp_path / "state" / "minion" / "log")
 
 
-def test_root_dir_goes_before_what_is_not_set_by_itself(tmp_path: Path) -> None:
+def test_root_dir_precedes_only_default_folders(tmp_path: Path) -> None:
     settings = configure.read(write(tmp_path, "root_dir: /r\nrun_dir: /run/x\n")).settings
     assert settings.cache_dir == "/r/var/cache/catena/minion"
     assert settings.run_dir == "/run/x"
 
 
-def test_a_packaged_agent_has_the_usual_folders() -> None:
+def test_packaged_agent_has_the_usual_folders() -> None:
     settings = placed(MinionSettings(), (), Path("/etc/catena"), "minion")
     assert settings == MinionSettings(gpg_keydir="/etc/catena/gpgkeys")
 
 
-def test_a_wrong_setting_is_refused_with_the_right_name(tmp_path: Path) -> None:
+def test_wrong_setting_is_refused_with_the_right_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean 'master'"):
         configure.read(write(tmp_path, "mastre: x\n"))
 
 
-def test_a_missing_configuration_is_an_empty_one(tmp_path: Path) -> None:
+def test_missing_configuration_is_an_empty_one(tmp_path: Path) -> None:
     assert configure.read(tmp_path).settings.master == ""
 
 
@@ -50,7 +50,7 @@ def test_options_of_modules_reach_the_start_record(tmp_path: Path) -> None:
     assert (start.id, start.machine_id, start.module_options) == ("a", "b", {"mysql.host": "db"})
 
 
-def test_a_machine_id_is_made_once_and_kept(tmp_path: Path) -> None:
+def test_machine_id_is_made_once_and_kept(tmp_path: Path) -> None:
     settings = MinionSettings(cache_dir=str(tmp_path / "c"))
     none = str(tmp_path / "none")
     made = identity.machine_id(settings, none)
@@ -58,7 +58,7 @@ def test_a_machine_id_is_made_once_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "uninitialized\n"])
-def test_an_image_without_a_machine_id_gets_one(tmp_path: Path, text: str) -> None:
+def test_image_without_a_machine_id_gets_one(tmp_path: Path, text: str) -> None:
     path = tmp_path / "machine-id"
     path.write_text(text)
     settings = MinionSettings(cache_dir=str(tmp_path / "c"))
@@ -67,14 +67,14 @@ def test_an_image_without_a_machine_id_gets_one(tmp_path: Path, text: str) -> No
     assert identity.machine_id(settings, str(path)) == "abcd"
 
 
-def test_a_configured_id_wins_and_is_checked() -> None:
+def test_configured_id_wins_and_is_checked() -> None:
     assert identity.machine_id(MinionSettings(machine_id="m-1")) == "m-1"
     with pytest.raises(BadNameError):
         identity.minion_id(MinionSettings(id="../x"))
     assert identity.minion_id(MinionSettings(id="web1.example")) == "web1.example"
 
 
-def test_a_start_record_comes_back_as_it_was() -> None:
+def test_start_record_comes_back_as_it_was() -> None:
     start = StartData(
         MinionSettings(id="a"), "a", "b", "/c", {"os": "ä"}, {"x.y": 1}, {"n": "c"}, 7
     )

@@ -122,7 +122,7 @@ def test_absent_daemon_is_waited_for_once() -> None:
     assert daemon.insisted == []
 
 
-def test_a_connection_that_is_refused_fails_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_that_is_refused_fails_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     daemon = Daemon()
 
     def refused(begun: AbstractSet[bytes], timeout: float | None = None) -> tuple[bytes, Any]:

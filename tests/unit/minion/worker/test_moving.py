@@ -1,4 +1,4 @@
-"""A copy of a job's process reaches the daemon from a root that does not have its socket."""
+"""A job process whose root lacks the daemon's socket still reaches the daemon."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ def loaded(folder: Path, module: str) -> set[str]:
 
 
 @pytest.mark.parametrize("module", ["cmd", "test", "nothing_of_ours"])
-def test_a_template_that_forks_commands_has_no_states(tmp_path: Path, module: str) -> None:
+def test_template_that_forks_commands_has_no_states(tmp_path: Path, module: str) -> None:
     heavy = {"jinja2", "yaml", "tarfile", "catena.states.compiler.api", "zmq", "asyncio"}
     assert not heavy & loaded(tmp_path, module)
 
 
-def test_a_template_that_forks_state_runs_has_what_they_need(tmp_path: Path) -> None:
+def test_template_that_forks_state_runs_has_what_they_need(tmp_path: Path) -> None:
     needed = {"jinja2", "yaml", "catena.states.compiler.api", "catena.states.file"}
     assert needed <= loaded(tmp_path, "state")
 

@@ -14,33 +14,33 @@ def test_options_are_read_with_their_further_lines() -> None:
     assert ini.options("b") == {} and IniText(TEXT, ":").options("b") == {"z": "3"}
 
 
-def test_a_changed_file_is_written_in_one_form() -> None:
+def test_changed_file_is_written_in_one_form() -> None:
     ini = IniText("k=0\n[a]\n\n\tx=1\n\ty = two\n\n\n[b]\nz=3")
     assert ini.options("a") == {"x": "1", "y": "two"}
     ini.set("a", "x", "9")
     assert ini.text() == "k = 0\n\n[a]\nx = 9\ny = two\n\n[b]\nz = 3\n"
 
 
-def test_an_option_takes_the_place_of_its_comment() -> None:
+def test_set_option_replaces_its_comment() -> None:
     ini = IniText("[a]\n#x = 1\ny = 2\n")
     ini.set("a", "x", "5")
     assert ini.text() == "[a]\nx = 5\ny = 2\n"
 
 
-def test_the_last_of_several_lines_does_not_outlive_the_one_that_is_set() -> None:
+def test_set_replaces_all_lines_of_an_option() -> None:
     ini = IniText("[a]\nx = 1\ny = 2\nx = 3\n")
     ini.set("a", "x", "5")
     assert ini.text() == "[a]\nx = 5\ny = 2\n"
 
 
-def test_what_is_missing_comes_to_the_end_of_its_section() -> None:
+def test_set_appends_a_missing_option_to_its_section() -> None:
     ini = IniText(TEXT)
     ini.set("a", "new", "1")
     ini.set("c", "k", "v")
     assert ini.text().endswith("   more\nnew = 1\n\n[b]\nz: 3\n\n[c]\nk = v\n")
 
 
-def test_what_is_removed_takes_its_further_lines_along() -> None:
+def test_remove_drops_continuation_lines() -> None:
     ini = IniText(TEXT)
     assert ini.remove("a", "y") == "2\nmore" and ini.remove("a", "y") is None
     assert ini.remove_section("b") == {}
@@ -48,7 +48,7 @@ def test_what_is_removed_takes_its_further_lines_along() -> None:
 
 
 @pytest.mark.parametrize(("separator", "line"), [("=", "k = v"), (":", "k : v"), (" ", "k v")])
-def test_the_separator_is_kept(separator: str, line: str) -> None:
+def test_separator_is_kept(separator: str, line: str) -> None:
     ini = IniText("", separator)
     ini.set("", "k", "v")
     assert ini.text() == f"{line}\n"

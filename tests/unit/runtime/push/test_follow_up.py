@@ -1,4 +1,4 @@
-"""What a runner does after a run that asks for a reboot."""
+"""Reboots that a run over SSH requests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def ended(room: Room, what: PushedJob, after: After, tmp_path: Path) -> RunFolde
     [("b1", False, True), ("", False, True), ("b0", False, False), ("b1", True, False)],
     ids=["the same boot", "no boot", "booted since", "cancelled since"],
 )
-def test_a_reboot_is_made_once_and_not_for_a_chain_that_was_given_up(
+def test_reboot_is_made_once_and_not_for_a_chain_that_was_given_up(
     room: Room,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -89,7 +89,7 @@ def test_a_reboot_is_made_once_and_not_for_a_chain_that_was_given_up(
     assert run.is_let_go()
 
 
-def test_a_result_that_asks_for_nothing_is_let_go_at_once(
+def test_result_without_a_request_is_released_at_once(
     room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.execvp", lambda program, argv: pytest.fail("rebooted"))

@@ -1,4 +1,4 @@
-"""Every question and answer of a host over SSH survives the way; nothing else passes."""
+"""Messages of the SSH program survive encoding; malformed ones are refused."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ def wire(message: Any) -> Any:
 
 
 @pytest.mark.parametrize(("question", "reply"), QUESTIONS)
-def test_a_question_and_its_answer_arrive_as_they_were(question: Any, reply: Any) -> None:
+def test_question_and_its_answer_arrive_as_they_were(question: Any, reply: Any) -> None:
     assert p.asked(wire(p.ask(question))) == question
     assert p.answered(question, wire(p.answer(reply))) == reply
 
 
-def test_the_questions_of_these_tests_are_all() -> None:
+def test_questions_of_these_tests_are_all() -> None:
     assert {type(q) for q, _ in QUESTIONS} == {pair[0] for pair in p.QUESTIONS.values()}
 
 
-def test_a_failure_arrives_as_an_error_with_its_kind() -> None:
+def test_failure_arrives_as_an_error_with_its_kind() -> None:
     error = p.ProgramError(p.Trouble.parts, "2 parts are missing", (SHA,))
     with pytest.raises(p.ProgramError, match="2 parts are missing") as caught:
         p.answered(p.HostHello(), wire(p.failure(error)))
@@ -66,18 +66,18 @@ def test_a_failure_arrives_as_an_error_with_its_kind() -> None:
     "message",
     [{}, {"ask": "helo", "body": {}}, {"ask": ["hello"]}, {"ask": "poll", "body": {"run_id": 1}}],
 )
-def test_a_question_that_is_none_is_refused(message: Any) -> None:
+def test_question_that_is_none_is_refused(message: Any) -> None:
     with pytest.raises(UsageError):
         p.asked(message)
 
 
 @pytest.mark.parametrize("message", [{}, {"ok": 1}, {"trouble": "x", "text": ""}, {"ok": {}}])
-def test_an_answer_that_is_none_is_refused(message: Any) -> None:
+def test_answer_that_is_none_is_refused(message: Any) -> None:
     with pytest.raises(RecordError):
         p.answered(p.HostHello(), message)
 
 
-def test_a_job_comes_back_with_the_states_that_it_runs() -> None:
+def test_job_comes_back_with_the_states_that_it_runs() -> None:
     low = Low("file", "managed", "/etc/motd", "/etc/motd", "motd", "base", 10000)
     low = Low(**{**low.__dict__, "args": {"contents": "x", "defaults": {1: 2}}})
     low = Low(**{**low.__dict__, "line": SourceLine("salt://motd.sls", 3), "tries": ("a",)})
@@ -91,7 +91,7 @@ def test_a_job_comes_back_with_the_states_that_it_runs() -> None:
     assert (back.files, back.rendered, back.grains) == ((TREE,), {"k": SHA}, {"os": "x"})
 
 
-def test_a_result_comes_back() -> None:
+def test_result_comes_back() -> None:
     ret = JobReturn(JID, "test.ping", (), True, 0, True, 1.0, 2.0)
     result = p.RunResult(ret, {"kind": "reboot"}, False, True)
     assert p.unpack_result(p.pack_result(result)) == result

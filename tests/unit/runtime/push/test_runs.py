@@ -38,14 +38,14 @@ def result(value: Any) -> p.RunResult:
     return p.RunResult(JobReturn(JID, "test.ping", (), True, 0, value, 0.0, 0.0))
 
 
-def test_the_first_outcome_counts(tmp_path: Path) -> None:
+def test_only_the_first_outcome_is_kept(tmp_path: Path) -> None:
     run = folder(tmp_path)
     assert run.finish(result(1))
     assert not run.finish(result(2))
     assert p.unpack_result(run.result.read_bytes()).ret.value == 1
 
 
-def test_a_second_start_finds_the_first(tmp_path: Path) -> None:
+def test_second_start_finds_the_first(tmp_path: Path) -> None:
     first = folder(tmp_path, job("test.ping"))
     second = folder(tmp_path, job("test.echo", "x"))
     assert second.path == first.path
@@ -53,7 +53,7 @@ def test_a_second_start_finds_the_first(tmp_path: Path) -> None:
     assert [run.run_id for run in runs.every(tmp_path / "runs")] == ["run-00000001"]
 
 
-def test_an_outcome_that_does_not_fit_is_shortened_rather_than_lost(
+def test_outcome_that_does_not_fit_is_shortened_rather_than_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = folder(tmp_path)
@@ -72,7 +72,7 @@ def test_an_outcome_that_does_not_fit_is_shortened_rather_than_lost(
     assert not (run.path / "reserve").exists()
 
 
-def test_a_journal_is_read_as_it_grows(tmp_path: Path) -> None:
+def test_journal_is_read_as_it_grows(tmp_path: Path) -> None:
     path = tmp_path / "steps"
     writer, reader = StepWriter(path, CLOCK), StepReader(path)
     assert reader.after(0, 10) == []
@@ -85,7 +85,7 @@ def test_a_journal_is_read_as_it_grows(tmp_path: Path) -> None:
     assert reader.after(5, 10)[0].data == {"kind": "file", "number": 6}
 
 
-def test_a_torn_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
+def test_torn_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
     path = tmp_path / "steps"
     StepWriter(path, CLOCK).add("note", {"text": "whole"})
     path.write_bytes(path.read_bytes() + b"0123abcd {torn")
@@ -144,7 +144,7 @@ def test_transferred_files_belong_to_their_environment(tmp_path: Path) -> None:
         files.fetch("web/gone")
 
 
-def test_the_first_answer_of_the_master_counts(tmp_path: Path) -> None:
+def test_first_answer_of_the_master_counts(tmp_path: Path) -> None:
     run = folder(tmp_path)
     assert run.supplied(1) is None
     run.supply(1, dumps({"value": 1}))

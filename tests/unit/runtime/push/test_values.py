@@ -1,4 +1,4 @@
-"""What travels to a host over SSH comes out as what it was."""
+"""Values sent to a host over SSH arrive unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ANY = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(ANY)
-def test_a_value_comes_back_as_it_went(value: Any) -> None:
+def test_value_comes_back_as_it_went(value: Any) -> None:
     assert values.loads(values.dumps(value)) == value
 
 
@@ -62,7 +62,7 @@ def test_value_that_is_no_data_is_sent_as_text() -> None:
     assert values.loads(values.dumps({"error": ValueError("no")})) == {"error": "no"}
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_value_that_holds_itself_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(LimitError):

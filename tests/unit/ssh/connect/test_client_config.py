@@ -1,4 +1,4 @@
-"""The user's SSH configuration: aliases, keys, jump hosts, includes, and what is refused of it."""
+"""The user's SSH configuration: aliases, keys, jump hosts, includes, refusals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def routed(tmp_path: Path, config: str, host: str = "web1", **fields: Any) -> tu
     return route(SshTarget(minion_id("id"), host, **fields), files)
 
 
-def test_an_alias_gives_host_port_user_and_key(tmp_path: Path) -> None:
+def test_alias_gives_host_port_user_and_key(tmp_path: Path) -> None:
     config = "Host web1\n  HostName 10.0.0.1\n  Port 2222\n  User me\n  IdentityFile ~/k\n"
     (hop,) = routed(tmp_path, config)
     assert (hop.host, hop.port, hop.user, hop.asked) == ("10.0.0.1", 2222, "me", "web1")
@@ -32,7 +32,7 @@ def test_an_alias_gives_host_port_user_and_key(tmp_path: Path) -> None:
     assert hop.agent == "/run/agent"
 
 
-def test_the_roster_wins_over_the_configuration(tmp_path: Path) -> None:
+def test_roster_wins_over_the_configuration(tmp_path: Path) -> None:
     config = "Host *\n  Port 2222\n  User me\n  IdentityFile ~/k\n"
     fields: dict[str, Any] = {
         "port": 22,
@@ -117,7 +117,7 @@ def test_invalid_ssh_configuration_is_refused(tmp_path: Path, config: str, words
         routed(tmp_path, config)
 
 
-def test_a_configuration_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+def test_configuration_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("Host *\n  ProxyCommand evil\n")
     path.chmod(0o666)
@@ -125,7 +125,7 @@ def test_a_configuration_that_others_may_write_to_is_refused(tmp_path: Path) -> 
         route(SshTarget(minion_id("a"), "a"), ClientFiles(tmp_path, (path,), tmp_path / "own"))
 
 
-def test_the_users_files_need_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_files_need_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HOME", "SSH_AUTH_SOCK"):
         monkeypatch.delenv(name, raising=False)
     files = user_files(Path("/own"))

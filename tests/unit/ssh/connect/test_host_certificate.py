@@ -1,4 +1,4 @@
-"""Certificates of hosts: what an authority says, and everything that is not that."""
+"""Valid and invalid certificates of SSH hosts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def public(folder: Path, name: str = "ca") -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
-def test_an_authority_vouches_for_a_name(tmp_path: Path, kind: str) -> None:
+def test_authority_vouches_for_a_name(tmp_path: Path, kind: str) -> None:
     blob = signed(tmp_path, "-h", "-n", "box,*.example.org", "-V", "-1h:+1h", kind=kind)
     found = parse(blob)
     assert (found.key_id, found.principals) == ("box", ("box", "*.example.org"))
@@ -52,7 +52,7 @@ def test_an_authority_vouches_for_a_name(tmp_path: Path, kind: str) -> None:
         (("-h", "-n", "box", "-V", "+1d:+2d"), "not valid now"),
     ],
 )
-def test_a_certificate_of_something_else_is_refused(
+def test_certificate_of_something_else_is_refused(
     tmp_path: Path, options: tuple[str, ...], words: str
 ) -> None:
     found = parse(signed(tmp_path, *options))

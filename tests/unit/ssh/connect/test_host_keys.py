@@ -1,4 +1,4 @@
-"""known_hosts as people have them."""
+"""Verdicts about host keys by known_hosts files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def judged(tmp_path: Path, lines: list[str], name: str = "web1", key: HostKey = 
         (hashed("[web1]:2222"), "[web1]:2222"),
     ],
 )
-def test_a_line_is_found_by_name_pattern_port_and_hash(
+def test_line_is_found_by_name_pattern_port_and_hash(
     tmp_path: Path, names: str, name: str
 ) -> None:
     assert judged(tmp_path, ["# comment", "", line(names)], name) is KeyVerdict.known
@@ -70,7 +70,7 @@ def test_other_lines_are_about_others(tmp_path: Path, names: str, name: str) -> 
     assert judged(tmp_path, [line(names)], name) is KeyVerdict.unknown
 
 
-def test_another_key_of_the_same_kind_or_another_kind_alone_is_a_change(tmp_path: Path) -> None:
+def test_known_host_with_only_another_key_is_a_change(tmp_path: Path) -> None:
     assert judged(tmp_path, [line("web1", OTHER)]) is KeyVerdict.changed
     assert judged(tmp_path, [line("web1", RSA)]) is KeyVerdict.changed
 
@@ -79,12 +79,12 @@ def test_one_matching_line_is_sufficient(tmp_path: Path) -> None:
     assert judged(tmp_path, [line("web1", OTHER), line("*")]) is KeyVerdict.known
 
 
-def test_a_revoked_key_is_refused_whatever_else_is_written(tmp_path: Path) -> None:
+def test_revoked_key_is_refused_despite_other_matching_lines(tmp_path: Path) -> None:
     lines = [line("web1"), line("*", KEY, "@revoked")]
     assert judged(tmp_path, lines) is KeyVerdict.revoked
 
 
-def test_a_line_of_an_authority_is_no_key_of_a_host(tmp_path: Path) -> None:
+def test_line_of_an_authority_is_no_key_of_a_host(tmp_path: Path) -> None:
     assert judged(tmp_path, [line("*", KEY, "@cert-authority")]) is KeyVerdict.unknown
 
 
@@ -108,7 +108,7 @@ def test_known_kinds_are_asked_for_first() -> None:
         ([line("web1", KEY, "@revoked")], "revoked"),
     ],
 )
-def test_a_refusal_names_key_and_command(tmp_path: Path, lines: list[str], words: str) -> None:
+def test_refusal_names_key_and_command(tmp_path: Path, lines: list[str], words: str) -> None:
     path = tmp_path / "known_hosts"
     path.write_text("\n".join(lines))
     with pytest.raises(HostKeyError, match=words) as caught:

@@ -1,4 +1,4 @@
-"""paramiko comes late, without what it does not need, and quietly."""
+"""paramiko is imported late, without unused parts and without warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host says it has: understood, or refused in one line."""
+"""Valid and invalid answers of the probe of a host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answered(found: object, code: int = 0, word: str = "found") -> Probed:
     return understood(SshTarget(minion_id("a"), "a"), Completed(code, text.encode(), b"said\n"))
 
 
-def test_an_answer_is_understood() -> None:
+def test_answer_is_understood() -> None:
     found = answered(FOUND)
     assert found.version == (3, 9, 2)
     assert (found.room, found.notes) == ("/home/a/.cache/catena", ())
@@ -95,7 +95,7 @@ def test_nowhere_to_write_names_every_place_and_the_way_out() -> None:
         {**FOUND, "rooms": [{**ROOM, "free": "much"}]},
     ],
 )
-def test_a_lie_is_one_line_in_its_phase(found: object) -> None:
+def test_invalid_probe_answer_is_a_one_line_error_of_its_phase(found: object) -> None:
     with pytest.raises(SshError) as caught:
         answered(found)
     assert caught.value.phase is PushPhase.probe
@@ -134,7 +134,7 @@ def interpreter(folder: Path, name: str, text: str) -> None:
 OLD = 'echo \'old {"python": "/usr/bin/python3", "version": [3, 6, 8]}\'; exit 3'
 
 
-def test_the_first_interpreter_that_is_new_enough_is_taken(tmp_path: Path) -> None:
+def test_first_interpreter_that_is_new_enough_is_taken(tmp_path: Path) -> None:
     import sys
 
     interpreter(tmp_path, "python3", OLD)
@@ -144,7 +144,7 @@ def test_the_first_interpreter_that_is_new_enough_is_taken(tmp_path: Path) -> No
     assert found.euid == os.geteuid()
 
 
-def test_a_named_interpreter_is_the_only_one(tmp_path: Path) -> None:
+def test_named_interpreter_is_the_only_one(tmp_path: Path) -> None:
     interpreter(tmp_path, "python3.6", OLD)
     with pytest.raises(SshError, match=r"3\.6\.8"):
         probe(Here(tmp_path, python=str(tmp_path / "python3.6")), 60)

@@ -106,7 +106,7 @@ def test_settings_and_defaults_fill_what_a_host_leaves_open(tmp_path: Path) -> N
         ("a:\n  host: {{ nowhere }}\n", "nowhere"),
     ],
 )
-def test_a_fault_names_its_line_and_the_nearest_right_name(
+def test_fault_names_its_line_and_the_nearest_right_name(
     tmp_path: Path, text: str, words: str
 ) -> None:
     with pytest.raises(Exception, match=words):
@@ -123,7 +123,7 @@ def test_injections_do_not_pass_a_roster(tmp_path: Path, key: str, text: str) ->
         roster.from_keys("web1", keys, lambda name: "roster:1")
 
 
-def test_a_missing_roster_is_empty_unless_somebody_named_it(tmp_path: Path) -> None:
+def test_missing_roster_is_empty_unless_it_is_configured(tmp_path: Path) -> None:
     settings = MasterSettings(cache_dir=str(tmp_path), roster_file=str(tmp_path / "none"))
     assert roster.read(settings) == {}
     with pytest.raises(ConfigError, match="no such roster"):
@@ -155,7 +155,7 @@ def test_targets(tmp_path: Path, text: str, kind: str, ids: list[str]) -> None:
     assert [target.id for target in found] == ids
 
 
-def test_a_user_before_an_id_of_the_roster_changes_the_user_alone(tmp_path: Path) -> None:
+def test_user_before_a_roster_id_replaces_only_the_user(tmp_path: Path) -> None:
     (found,) = roster.targets(read(tmp_path, HOSTS), SETTINGS, "me@web1:2222", "glob")
     assert (found.id, found.host, found.user, found.port) == ("web1", "a1", "me", 2222)
 

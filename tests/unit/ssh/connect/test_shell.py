@@ -1,4 +1,4 @@
-"""Whatever a command's words are, the program gets them as they were."""
+"""Words of a command arrive unchanged through any login shell."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_arguments_are_not_expanded_by_the_shell() -> None:
     assert obeyed(text) == "\0".join(NASTY).encode()
 
 
-def test_a_login_shell_sees_no_sign_that_shells_read_differently() -> None:
+def test_login_shell_sees_no_sign_that_shells_read_differently() -> None:
     text = for_login_shell(wrapped(["echo", *NASTY], TARGET, "ab", sudo=False))
     inner = text.removeprefix('/bin/sh -c \'eval "$(printf %b "').removesuffix('")"\'')
     assert re.fullmatch(r"(?:[A-Za-z0-9_./:=,@+ -]|\\0[0-7]{3})*", inner)
@@ -78,7 +78,7 @@ def test_umask_and_search_path_apply_behind_sudo() -> None:
     assert "sudo" not in wrapped(["id"], target, "cd", sudo=False)
 
 
-def test_the_password_is_never_part_of_a_command() -> None:
+def test_password_is_never_part_of_a_command() -> None:
     target = SshTarget(minion_id("a"), "a", sudo=True, password="hunter2")
     text = wrapped(["id"], target, "cd", sudo=True)
     assert "hunter2" not in text
@@ -92,6 +92,6 @@ def test_invalid_command_is_refused(argv: list[str]) -> None:
         wrapped(argv, TARGET, "ab", sudo=False)
 
 
-def test_a_command_beyond_the_limit_is_refused() -> None:
+def test_command_beyond_the_limit_is_refused() -> None:
     with pytest.raises(LimitError):
         for_login_shell("x" * 200_000)

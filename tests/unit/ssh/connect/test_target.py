@@ -1,4 +1,4 @@
-"""Hosts as they are named: what passes the grammar, and what never becomes part of a command."""
+"""Grammar of SSH targets, and injections that it refuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.injections import INJECTIONS
 
 @pytest.mark.parametrize("text", INJECTIONS)
 @pytest.mark.parametrize("parse", [host_name, user_name, remote_path, python_path, port_number])
-def test_nothing_that_a_shell_or_ssh_could_obey_passes(parse: object, text: str) -> None:
+def test_injections_into_a_target_are_refused(parse: object, text: str) -> None:
     with pytest.raises(UsageError):
         parse(text)  # type: ignore[operator]
 
@@ -28,12 +28,12 @@ def test_nothing_that_a_shell_or_ssh_could_obey_passes(parse: object, text: str)
 @pytest.mark.parametrize(
     "text", ["$(id)", "`id`:$PATH", "$PATH;id", "$HOME/bin", "a b", "$PATHX$"]
 )
-def test_a_search_path_has_no_variable_but_path(text: str) -> None:
+def test_search_path_has_no_variable_but_path(text: str) -> None:
     with pytest.raises(UsageError):
         search_path(text)
 
 
-def test_a_search_path_may_extend_the_hosts_own() -> None:
+def test_search_path_may_extend_the_hosts_own() -> None:
     assert search_path("$PATH:/usr/local/bin") == "$PATH:/usr/local/bin"
 
 
@@ -47,7 +47,7 @@ def test_a_search_path_may_extend_the_hosts_own() -> None:
         ("dom.user@host.example", "dom.user", "host.example", None),
     ],
 )
-def test_a_host_with_a_user_or_a_port_is_a_target(
+def test_host_with_a_user_or_a_port_is_a_target(
     text: str, user: str, host: str, port: int | None
 ) -> None:
     found = direct_target(text)
@@ -56,14 +56,14 @@ def test_a_host_with_a_user_or_a_port_is_a_target(
 
 
 @pytest.mark.parametrize("text", ["web1", "*", "web*", "web[12]"])
-def test_a_name_alone_is_one_of_the_roster(text: str) -> None:
+def test_plain_name_is_no_direct_target(text: str) -> None:
     assert direct_target(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["a@b@c", "-oProxyCommand=x@host", "root@", "root@-x", "a;b@host", "host:99999", "-v"]
 )
-def test_a_malformed_target_is_an_error(text: str) -> None:
+def test_malformed_target_is_an_error(text: str) -> None:
     with pytest.raises(UsageError):
         direct_target(text)
 

@@ -1,4 +1,4 @@
-"""A run of a host asks the master: what it may have, and what its words can't do here."""
+"""Replies of the master to requests of a run, and what hosts may not request."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_files_of_the_roots_and_nothing_else(desk: Desk) -> None:
+def test_host_gets_only_files_of_the_roots(desk: Desk) -> None:
     (desk.states / "a").write_text("x")
     assert desk.ask(asking.AskFile("a"))["path"] == "a"
     assert desk.sent == ["a"]
@@ -95,13 +95,13 @@ def test_files_of_the_roots_and_nothing_else(desk: Desk) -> None:
     assert desk.ask(asking.AskEnvironments()) == ["base"]
 
 
-def test_pillar_is_that_of_the_roster_s_id_whatever_grains_say(desk: Desk) -> None:
+def test_pillar_follows_the_roster_id_and_not_the_grains(desk: Desk) -> None:
     assert desk.ask(asking.AskPillar()) == [{"mine": 1}, []]
     desk.context.grains["id"] = "db1"  # type: ignore[index]  # a host may say what it likes
     assert desk.ask(asking.AskPillar({"more": {1: 2}})) == [{"mine": 1, "more": {1: 2}}, []]
 
 
-def test_a_template_of_the_host_s_own_is_rendered_in_the_sandbox(desk: Desk) -> None:
+def test_template_of_the_host_s_own_is_rendered_in_the_sandbox(desk: Desk) -> None:
     view = View(pillar={"x": {1: "one"}})
     own = Source("{{ pillar.x[1] }} {{ grains.os }} {{ v }}", "/etc/own")
     assert desk.ask(asking.AskText(own, "jinja", {"v": 3}, view)) == "one Debian 3"
@@ -136,20 +136,20 @@ def test_engines_that_run_code_read_files_of_the_roots_only(desk: Desk, engine: 
         assert desk.ask(asking.AskText(ours, engine)) == "ours"
 
 
-def test_the_key_ring_of_this_master_opens_nothing_for_a_host(desk: Desk) -> None:
+def test_hosts_cannot_decrypt_with_the_key_ring_of_the_master(desk: Desk) -> None:
     (desk.states / "s.sls").write_text("#!yaml|gpg\na: 1\n")
     ours = Source("#!yaml|gpg\na: 1\n", "salt://s.sls", path="s.sls")
     with pytest.raises(SourceError, match="forbids the renderer 'gpg'"):
         desk.ask(asking.AskData(ours, "jinja|yaml"))
 
 
-def test_a_host_can_not_widen_what_may_render(desk: Desk) -> None:
+def test_host_cannot_add_allowed_renderers(desk: Desk) -> None:
     view = View(opts={"renderer_whitelist": ["py"], "jinja_env": {"trim_blocks": True}})
     with pytest.raises(SourceError, match="forbids"):
         desk.ask(asking.AskData(Source("#!py\n", "t"), "yaml", {}, view))
 
 
-def test_a_fault_arrives_with_its_place(desk: Desk) -> None:
+def test_fault_arrives_with_its_place(desk: Desk) -> None:
     with pytest.raises(SourceError) as fault:
         desk.ask(asking.AskText(Source("a\n{{ nope }}\n", "salt://t", path="t"), "jinja"))
     assert fault.value.place.line == 2

@@ -1,4 +1,4 @@
-"""What is brought to a host: whole, of the standard library, the same bytes every time."""
+"""The bundle for hosts is complete, reproducible and needs only the standard library."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def imports(text: str) -> Iterator[tuple[str, bool]]:
                 yield f"{node.module}.{alias.name}", id(node) in top
 
 
-def test_the_same_files_make_the_same_bytes() -> None:
+def test_same_files_make_the_same_bytes() -> None:
     first = bundle()
     bundles.bundle.cache_clear()
     assert bundle() == first
@@ -133,5 +133,5 @@ def test_start_command_contains_only_folder_and_hash() -> None:
     assert len(argv[3]) < 16_384
 
 
-def test_the_bootstrap_can_be_read_by_an_old_python() -> None:
+def test_bootstrap_can_be_read_by_an_old_python() -> None:
     assert ast.parse(bundles.bootstrap(), feature_version=(3, 6)).body

@@ -1,4 +1,4 @@
-"""A ping of a host that is known: when it is enough, and that all else is left to the visit."""
+"""The short cut for test.ping on known hosts."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_other_functions_need_a_visit(site: Site, spec: JobSpec) -> None:
         ("other.py", "def ping():\n    return 1\n", True),
     ],
 )
-def test_a_module_of_the_tree_may_have_another_ping(
+def test_module_of_the_tree_may_have_another_ping(
     site: Site, name: str, text: str, applies: bool
 ) -> None:
     folder = site.roots / "_modules"

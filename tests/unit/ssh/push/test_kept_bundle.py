@@ -1,4 +1,4 @@
-"""The bundle from one command to the next."""
+"""The bundle is cached between commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def afresh() -> None:
     module._found.cache_clear()
 
 
-def test_the_second_command_knows_the_hash_and_supplies_the_same(tmp_path: Path) -> None:
+def test_second_command_knows_the_hash_and_supplies_the_same(tmp_path: Path) -> None:
     first = kept_bundle(tmp_path)
     module._found.cache_clear()
     second = kept_bundle(tmp_path)

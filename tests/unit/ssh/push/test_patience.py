@@ -1,4 +1,4 @@
-"""Questions of hosts that would take this process for ever."""
+"""Requests of hosts that use too much processor time are ended."""
 
 from __future__ import annotations
 

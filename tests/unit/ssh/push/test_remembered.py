@@ -1,4 +1,4 @@
-"""What is remembered of hosts, and that it is never trusted."""
+"""Cached facts about hosts, which are never trusted."""
 
 from __future__ import annotations
 

@@ -44,18 +44,16 @@ TWO = "a: {own.done: []}\nb: {own.done: [items: [x, y]]}\n"
 
 @pytest.mark.parametrize("setting", [True, ["pkg", "own"]])
 @pytest.mark.parametrize("test", [False, True])
-def test_a_state_does_what_others_of_its_module_would(
-    world: Any, setting: Any, test: bool
-) -> None:
+def test_state_does_what_others_of_its_module_would(world: Any, setting: Any, test: bool) -> None:
     assert run(world(TWO), setting, test) == ["a: a x y", "b: x y"]
 
 
 @pytest.mark.parametrize("setting", [False, [], ["pkg"], "own"])
-def test_nothing_is_joined_unasked(world: Any, setting: Any) -> None:
+def test_states_without_aggregate_are_not_joined(world: Any, setting: Any) -> None:
     assert run(world(TWO), setting) == ["a: a", "b: x y"]
 
 
-def test_a_module_may_write_what_it_likes_into_the_chunks(world: Any) -> None:
+def test_module_may_write_what_it_likes_into_the_chunks(world: Any) -> None:
     def rename(context: Any, low: Any, chunks: Any, running: Any) -> Any:
         for chunk in chunks:
             chunk["name"] = "other"
@@ -64,7 +62,7 @@ def test_a_module_may_write_what_it_likes_into_the_chunks(world: Any) -> None:
     assert run(world(TWO), joins=rename) == ["a: a", "b: x y"]
 
 
-def test_a_state_says_for_itself_whether_it_joins(world: Any) -> None:
+def test_state_says_for_itself_whether_it_joins(world: Any) -> None:
     text = (
         "a: {own.done: [aggregate: true]}\nb: {own.done: []}\nc: {own.done: [aggregate: true]}\n"
     )
@@ -72,7 +70,7 @@ def test_a_state_says_for_itself_whether_it_joins(world: Any) -> None:
     assert run(world("a: {own.done: []}\nb: {own.done: [aggregate: false]}\n")) == ["a: a", "b: b"]
 
 
-def test_a_state_that_needs_another_is_not_joined_to_it(world: Any) -> None:
+def test_state_that_needs_another_is_not_joined_to_it(world: Any) -> None:
     text = (
         "a: {own.done: []}\n"
         "b: {own.done: [require: [test: t]]}\n"
@@ -107,7 +105,7 @@ def test_module_decides_about_its_other_functions(world: Any) -> None:
     assert run(world(text)) == ["a: a c", "b: b d", "c: c", "d: d"]
 
 
-def test_a_module_that_can_not_join_leaves_each_state_its_own_work(
+def test_module_that_can_not_join_leaves_each_state_its_own_work(
     world: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(context: Any, low: Any, chunks: Any, running: Any) -> Any:

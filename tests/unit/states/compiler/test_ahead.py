@@ -1,4 +1,4 @@
-"""What states in a row prepare together, before the first of them runs."""
+"""States in a row that are prepared together before they run."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_conditions_decide_whether_a_state_acts(world: Any, conditions: Any, com
         assert found["skip_watch"] is True
 
 
-def test_a_skipped_state_does_not_react_to_a_watch(world: Any) -> None:
+def test_skipped_state_does_not_react_to_a_watch(world: Any) -> None:
     text = (
         "c: test.succeed_with_changes\nx: {test.nop: [{onlyif: 'false'}, {watch: [{test: c}]}]}\n"
     )

@@ -91,7 +91,7 @@ def chained(chains: int, length: int) -> tuple[Plan, list[int]]:
 
 
 @pytest.mark.parametrize("chains", [1, 2, 600])
-def test_a_chain_is_never_walked_back(chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chain_is_never_walked_back(chains: int, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, able = chained(chains, 20)
     monkeypatch.delattr(Grouping, "_needed")
     found = Grouping(plan, able).groups()

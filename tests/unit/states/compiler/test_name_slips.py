@@ -1,4 +1,4 @@
-"""A slip in `name` leaves a state to act on its id: it is told, whatever arguments it takes."""
+"""A misspelled `name` is reported for every state."""
 
 from __future__ import annotations
 

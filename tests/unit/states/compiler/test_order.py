@@ -64,11 +64,11 @@ bystander: test.nop
     assert w.host.steps == []
 
 
-def test_a_state_that_needs_itself_is_a_loop(world: Any) -> None:
+def test_state_that_needs_itself_is_a_loop(world: Any) -> None:
     assert "Recursive" in world("a: {test.nop: [{require: [{test: a}]}]}\n").faults()[0]
 
 
-def test_a_prereq_of_what_needs_it_is_a_loop(world: Any) -> None:
+def test_prereq_of_what_needs_it_is_a_loop(world: Any) -> None:
     text = "a: {test.nop: [{prereq: [{test: b}]}]}\nb: {test.nop: [{require: [{test: a}]}]}\n"
     assert "Recursive" in world(text).faults()[0]
 

@@ -142,7 +142,7 @@ def test_number_of_parallel_states_is_limited(world: Any, pipe: Pipe) -> None:
     assert [row["result"] for row in rows] == [True, True]
 
 
-def test_a_process_that_dies_fails_its_own_row(world: Any) -> None:
+def test_process_that_dies_fails_its_own_row(world: Any) -> None:
     def dies(context: Any, name: str) -> StateResult:
         os._exit(3)
 

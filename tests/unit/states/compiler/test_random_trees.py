@@ -1,4 +1,4 @@
-"""Random SLS trees come to what an independent, simple reading of the rules says.
+"""Random SLS trees run as an independent implementation of the rules says.
 
 A seed that fails is shown with its tree, made as small as the fault allows. `make trees` tries
 more seeds.

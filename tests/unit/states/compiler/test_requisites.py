@@ -1,4 +1,4 @@
-"""What requisites make of a state."""
+"""Effects of requisites on a state."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_outcome(world: Any, requisite: Any, wanted: Any) -> None:
     assert outcome(world, requisite) == wanted
 
 
-def test_a_failed_requisite_wins_over_nothing_changed(world: Any) -> None:
+def test_failed_requisite_wins_over_nothing_changed(world: Any) -> None:
     assert outcome(world, "require: [{test: bad}]", "onchanges: [{test: same}]") == "failed"
 
 
@@ -146,7 +146,7 @@ def test_missing_target_is_an_error_with_place_and_suggestion(world: Any) -> Non
 
 
 @pytest.mark.parametrize("second", ["test.nop", "test.succeed_with_changes"])
-def test_a_bare_name_of_several_states_means_the_first(world: Any, second: str) -> None:
+def test_bare_name_of_several_states_means_the_first(world: Any, second: str) -> None:
     # As recorded from Salt 3008.5.
     text = f"one: {{test.nop: [{{name: n}}]}}\ntwo: {{{second}: [{{name: n}}]}}\n"
     rows = world(f"{text}s: {{test.fail_without_changes: [{{require_in: [n]}}]}}\n").ran()

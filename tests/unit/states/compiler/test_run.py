@@ -1,4 +1,4 @@
-"""A run: rows, hooks, faults of functions, and what a state may ask for beside its function."""
+"""Runs of states: rows, hooks, errors of functions and general arguments."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def with_states(w: Any, **calls: Any) -> Any:
     return w
 
 
-def test_a_row_has_salts_fields(world: Any) -> None:
+def test_row_has_salts_fields(world: Any) -> None:
     (row,) = world("a: {test.nop: [{name: n}]}\n").apply().values()
     assert {key: row[key] for key in ("name", "changes", "result", "comment")} == {
         "name": "n", "changes": {}, "result": True, "comment": "Success!",
@@ -92,7 +92,7 @@ def test_recorded_row_replaces_the_run_of_the_state(world: Any) -> None:
     assert ("after", "a", True) not in hooks.told
 
 
-def test_a_recorded_failure_blocks_what_needs_it(world: Any) -> None:
+def test_recorded_failure_blocks_what_needs_it(world: Any) -> None:
     recorded = {"result": False, "changes": {}, "comment": "interrupted", "name": "a"}
     rows = run(
         world("a: test.nop\nb: {test.nop: [{require: [{test: a}]}]}\n"), Hooks({"a": recorded})
@@ -100,12 +100,12 @@ def test_a_recorded_failure_blocks_what_needs_it(world: Any) -> None:
     assert rows["test_|-b_|-b_|-nop"]["result"] is False
 
 
-def test_a_record_that_says_nothing_counts_as_failed(world: Any) -> None:
+def test_record_without_a_result_counts_as_failed(world: Any) -> None:
     rows = run(world("a: test.nop\nb: {test.nop: [{require: [{test: a}]}]}\n"), Hooks({"a": {}}))
     assert [row["result"] for row in rows.values()] == [False, False]
 
 
-def test_nothing_begins_after_a_cancellation(world: Any) -> None:
+def test_cancelled_run_starts_no_further_state(world: Any) -> None:
     rows = run(world("a: test.nop\nb: test.nop\nc: test.nop\n"), Hooks(stop_after="b"))
     assert [row["__id__"] for row in rows.values()] == ["a", "b"]
 
@@ -152,7 +152,7 @@ def test_missing_arguments_fail_their_row_only(world: Any) -> None:
     assert comment == "Missing parameter source for state own.needs (salt://t.sls:1)\n"
 
 
-def test_a_function_sees_compiler_keywords_only_when_it_names_them(world: Any) -> None:
+def test_function_sees_compiler_keywords_only_when_it_names_them(world: Any) -> None:
     seen: dict[str, Any] = {}
 
     def named(context: Any, name: str, runas: str = "", **rest: Any) -> StateResult:
@@ -166,7 +166,7 @@ def test_a_function_sees_compiler_keywords_only_when_it_names_them(world: Any) -
     assert seen == {"runas": "joe", "own": 1}
 
 
-def test_an_exception_is_the_rows_own(world: Any, caplog: Any) -> None:
+def test_exception_is_the_rows_own(world: Any, caplog: Any) -> None:
     caplog.set_level("DEBUG")
 
     def broken(context: Any, name: str) -> StateResult:
@@ -220,7 +220,7 @@ def test_retry_gives_up_after_its_attempts(world: Any) -> None:
 
 
 @pytest.mark.parametrize("retry", ["{attempts: .inf, interval: 0}", "{interval: .nan}"])
-def test_a_retry_without_end_counts_for_nothing(
+def test_retry_without_end_counts_for_nothing(
     world: Any, monkeypatch: pytest.MonkeyPatch, retry: str
 ) -> None:
     monkeypatch.setattr(StateCaller, "_wait", lambda caller, seconds: True)
@@ -257,7 +257,7 @@ def test_test_mode_says_how_a_state_would_be_tried_again(world: Any) -> None:
     ]
 
 
-def test_a_umask_holds_for_whatever_a_state_makes(world: Any, tmp_path: Path) -> None:
+def test_umask_holds_for_whatever_a_state_makes(world: Any, tmp_path: Path) -> None:
     def makes(context: Any, name: str) -> StateResult:
         (tmp_path / name).touch()
         return StateResult(True)
@@ -289,7 +289,7 @@ def test_failed_reload_of_the_pillar_fails_the_state(
     assert "can't be read" in rows[0]["comment"]
 
 
-def test_a_state_that_did_not_run_reloads_nothing(world: Any) -> None:
+def test_state_that_did_not_run_reloads_nothing(world: Any) -> None:
     w = world("a: test.nop\nb: {test.nop: [{reload_pillar: true}, {onchanges: [{test: a}]}]}\n")
     w.host.compile_pillar = None
     assert [row["result"] for row in run(w).values()] == [True, True]
@@ -334,7 +334,7 @@ def test_states_of_an_environment_see_it(world: Any) -> None:
     assert seen == ["dev"]
 
 
-def test_a_run_costs_little_per_state(world: Any) -> None:
+def test_run_costs_little_per_state(world: Any) -> None:
     import time
 
     w = world(json.dumps({f"s{n}": {"test.nop": []} for n in range(2000)}))

@@ -45,7 +45,7 @@ def test_services_react_on_linux_only(world: Any) -> None:
         assert w.call("state.show_low_sls", "t")[1][kind] == [{"test": "b"}]
 
 
-def test_a_bare_number_or_truth_value_is_no_argument(world: Any) -> None:
+def test_bare_number_or_truth_value_is_no_argument(world: Any) -> None:
     (chunk,) = low(world, "a:\n  test.nop:\n    - false\n    - 5\n    - name: b\n")
     assert chunk == {
         "state": "test", "fun": "nop", "__id__": "a", "name": "b", "order": 10000,
@@ -53,7 +53,7 @@ def test_a_bare_number_or_truth_value_is_no_argument(world: Any) -> None:
     }  # fmt: skip
 
 
-def test_an_order_that_shares_its_item_with_something_before_it_does_not_count(world: Any) -> None:
+def test_order_that_shares_its_item_with_something_before_it_does_not_count(world: Any) -> None:
     chunks = by_id(
         low(
             world,
@@ -65,7 +65,7 @@ def test_an_order_that_shares_its_item_with_something_before_it_does_not_count(w
     assert (chunks["b"]["order"], chunks["b"]["comment"]) == (6, "x")
 
 
-def test_an_extend_can_set_the_order_and_one_name_for_many(world: Any) -> None:
+def test_extend_can_set_the_order_and_one_name_for_many(world: Any) -> None:
     text = "include: [u]\nextend:\n  a: {test: [{order: 2}, {name: one}]}\n"
     chunks = lowstate(world, text, u="a: {test.nop: [{names: [x, y]}]}\nb: {test.nop: []}\n")
     assert [(chunk["name"], chunk["order"]) for chunk in chunks] == [("one", 2), ("b", 10001)]
@@ -82,7 +82,7 @@ def test_name_with_a_leading_underscore_is_a_module_without_a_function(world: An
         assert "No function declared in state 'a' in SLS 't'" in answer[0]
 
 
-def test_a_requisite_names_no_function(world: Any) -> None:
+def test_requisite_names_no_function(world: Any) -> None:
     (fault,) = low(world, "a: test.nop\nb: {test.nop: [{require: [{test.nop: a}]}]}\n")
     assert "Invalid requisite type 'test.nop' in state 'b'" in fault
     assert "did you mean 'test'?" in fault
@@ -106,7 +106,7 @@ def test_one_file_shows_reverse_requisites_as_written(world: Any) -> None:
     assert "require" not in chunks[0] and chunks[1]["require_in"] == [{"test": "b"}]
 
 
-def test_the_highstate_shows_them_at_their_target(world: Any) -> None:
+def test_highstate_shows_them_at_their_target(world: Any) -> None:
     chunks = lowstate(
         world,
         "b: {test.nop: [{require: [{test: c}]}]}\nc: test.nop\n"
@@ -120,7 +120,7 @@ def test_the_highstate_shows_them_at_their_target(world: Any) -> None:
     assert shown["q"]["prereq"] == [{"test": "p"}]
 
 
-def test_a_watch_that_another_state_puts_in_is_require_too(world: Any) -> None:
+def test_watch_that_another_state_puts_in_is_require_too(world: Any) -> None:
     chunks = lowstate(
         world,
         "f: {environ.setenv: [{value: x}, {watch: [{test: b}]}]}\nb: test.nop\n"
@@ -148,7 +148,7 @@ def test_high_data_shows_extends_and_excludes_as_written(world: Any) -> None:
     assert {"a", "b"} < {*high}
 
 
-def test_a_names_list_puts_itself_into_its_target_once(world: Any) -> None:
+def test_names_list_puts_itself_into_its_target_once(world: Any) -> None:
     chunks = lowstate(
         world, "b: test.nop\na: {test.nop: [{names: [x, y]}, {require_in: [{test: b}]}]}\n"
     )
@@ -170,7 +170,7 @@ def test_direct_requisite_moves_a_state_and_an_indirect_one_does_not(world: Any)
     assert ids(chunks) == ["x", "c", "b", "a"]
 
 
-def test_a_weaker_wait_behind_a_stronger_one_moves_nothing(world: Any) -> None:
+def test_weaker_wait_behind_a_stronger_one_moves_nothing(world: Any) -> None:
     strong = "w: {test.nop: [{order: 200}, {watch: [{test: s}]}]}\n"
     weak = "r: {test.nop: [{order: 1}, {require: [{test: s}]}]}\n"
     rest = "s: {test.nop: [{order: 300}]}\nx: {test.nop: [{order: 100}]}\n"
@@ -178,7 +178,7 @@ def test_a_weaker_wait_behind_a_stronger_one_moves_nothing(world: Any) -> None:
     assert ids(low(world, weak + strong + rest)) == ["s", "r", "x", "w"]
 
 
-def test_an_sls_requisite_means_what_the_file_itself_brought_in(world: Any) -> None:
+def test_sls_requisite_means_what_the_file_itself_brought_in(world: Any) -> None:
     chunks = low(
         world,
         "include: [shared, lib]\na: {test.nop: [{order: 1}, {require: [{sls: lib}]}]}\n"

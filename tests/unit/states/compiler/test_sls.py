@@ -1,4 +1,4 @@
-"""SLS files: include, extend, exclude, and the faults that keep a run from starting."""
+"""SLS files: include, extend, exclude, and errors that prevent a run."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_missing_sls_names_the_nearest(world: Any) -> None:
 
 
 @pytest.mark.parametrize("asked", ["a.sls", "a/init.sls"])
-def test_the_name_of_a_file_is_no_sls_but_names_it(world: Any, asked: str) -> None:
+def test_name_of_a_file_is_no_sls_but_names_it(world: Any, asked: str) -> None:
     w = world(files={"a.sls": "x: test.nop\n"})
     assert "did you mean 'a'?" in w.faults(asked)[0]
 

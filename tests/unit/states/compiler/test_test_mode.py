@@ -1,4 +1,4 @@
-"""Test mode is decided once for a run; nothing that a state says leaves it."""
+"""No argument of a state leaves test mode."""
 
 from __future__ import annotations
 

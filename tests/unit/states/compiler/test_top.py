@@ -98,18 +98,18 @@ ROOTS = {
 }
 
 
-def test_a_run_of_one_environment_reads_its_top_file_alone(world: Any) -> None:
+def test_run_of_one_environment_reads_its_top_file_alone(world: Any) -> None:
     w = world(roots=ROOTS)
     assert w.call("state.show_top", saltenv="dev") == {"dev": ["d"]}
     assert [row["__id__"] for row in w.call("state.apply", saltenv="dev").values()] == ["d"]
 
 
-def test_the_configured_environment_counts_as_well(world: Any) -> None:
+def test_configured_environment_counts_as_well(world: Any) -> None:
     w = world(roots=ROOTS, opts={"environment": "dev"})
     assert w.call("state.show_top") == {"dev": ["d"]}
 
 
-def test_a_locked_environment_stays(world: Any) -> None:
+def test_locked_environment_stays(world: Any) -> None:
     w = world(roots=ROOTS, opts={"environment": "dev", "lock_saltenv": True})
     with pytest.raises(NotAllowedError, match="lock_saltenv is enabled"):
         w.call("state.show_top", saltenv="base")
@@ -121,7 +121,7 @@ def test_env_order_defines_the_environments(world: Any) -> None:
 
 
 @pytest.mark.parametrize(("env", "names"), [("base", ["a", "c"]), ("dev", ["b"])])
-def test_a_target_may_name_files_of_another_environment(
+def test_target_may_name_files_of_another_environment(
     world: Any, env: str, names: list[str]
 ) -> None:
     text = "base: {'*': [a, {dev: b}, c]}\n"
@@ -150,7 +150,7 @@ def test_missing_environment_is_an_error_of_its_own(world: Any) -> None:
         ({"whitelist": "a,c"}, ["a", "c"]),
     ],
 )
-def test_a_highstate_can_be_narrowed(world: Any, options: Any, ran: list[str]) -> None:
+def test_highstate_can_be_narrowed(world: Any, options: Any, ran: list[str]) -> None:
     w = world(files={"top.sls": "base: {'*': [a, b, c]}\n", **NOP})
     assert [row["__id__"] for row in w.call("state.highstate", **options).values()] == ran
 

@@ -1,4 +1,4 @@
-"""state.pause, disable, request and their like."""
+"""state.pause, state.disable and state.request."""
 
 import tarfile
 from hashlib import sha256
@@ -24,14 +24,14 @@ def results(rows: Any) -> dict[str, Any]:
     return {row["__id__"]: row["result"] for row in rows.values()}
 
 
-def test_a_mocked_run_calls_nothing(w: Any) -> None:
+def test_mocked_run_calls_nothing(w: Any) -> None:
     rows = w.call("state.sls", "t", mock=True)
     assert results(rows) == {"a": True, "b": True}
     assert {row["comment"] for row in rows.values()} == {"Not called, mocked"}
     assert not any(row["changes"] for row in rows.values())
 
 
-def test_a_request_waits_for_its_go_ahead_and_is_granted_once(w: Any) -> None:
+def test_request_waits_for_its_go_ahead_and_is_granted_once(w: Any) -> None:
     assert results(w.call("state.request", "t")) == {"a": None, "b": True}
     waiting = w.call("state.check_request")
     assert waiting["default"]["mods"] == "t" and waiting["default"]["kwargs"] == {"test": True}
@@ -50,7 +50,7 @@ def test_requests_are_forgotten_by_name_or_all(w: Any) -> None:
     assert w.call("state.clear_request") is True and w.call("state.check_request") == {}
 
 
-def test_a_pause_holds_a_state_until_its_time(tmp_path: Path) -> None:
+def test_pause_holds_a_state_until_its_time(tmp_path: Path) -> None:
     gate = Gate(tmp_path, JID)
     keep(tmp_path, JID, {"b": Pause(until=0.0)})
     assert read(tmp_path, JID) == {"b": Pause(until=0.0)}
@@ -61,7 +61,7 @@ def test_a_pause_holds_a_state_until_its_time(tmp_path: Path) -> None:
     assert read(tmp_path, JID) == {}
 
 
-def test_a_soft_kill_ends_the_run_before_its_state(tmp_path: Path) -> None:
+def test_soft_kill_ends_the_run_before_its_state(tmp_path: Path) -> None:
     gate = Gate(tmp_path, JID)
     keep(tmp_path, JID, {"b": Pause(kill=True)})
     gate.pass_("a")
@@ -70,7 +70,7 @@ def test_a_soft_kill_ends_the_run_before_its_state(tmp_path: Path) -> None:
     assert gate.killed
 
 
-def test_the_pauses_of_runs_that_are_over_go(tmp_path: Path) -> None:
+def test_pauses_of_runs_that_are_over_go(tmp_path: Path) -> None:
     forget_others(tmp_path, [])
     other = JID[:-1] + "7"
     keep(tmp_path, JID, {"b": Pause(kill=True)})
@@ -79,7 +79,7 @@ def test_the_pauses_of_runs_that_are_over_go(tmp_path: Path) -> None:
     assert read(tmp_path, JID) == {} and read(tmp_path, other) == {"b": Pause()}
 
 
-def test_a_pause_is_of_a_job_and_of_nothing_else(tmp_path: Path, w: Any) -> None:
+def test_pause_needs_the_id_of_a_job(tmp_path: Path, w: Any) -> None:
     with pytest.raises(BadNameError):
         read(tmp_path, "../../etc/passwd")
     with pytest.raises(NotFoundError, match="no state run"):
@@ -87,7 +87,7 @@ def test_a_pause_is_of_a_job_and_of_nothing_else(tmp_path: Path, w: Any) -> None
     assert w.call("state.get_pauses") == {}
 
 
-def test_a_tarball_of_low_chunks_runs_when_its_hash_is_right(w: Any, tmp_path: Path) -> None:
+def test_tarball_of_low_chunks_runs_when_its_hash_is_right(w: Any, tmp_path: Path) -> None:
     low = '[{"state": "test", "fun": "nop", "name": "x", "__id__": "x", "order": 1}]'
     (tmp_path / "lowstate.json").write_text(low)
     pack = tmp_path / "pack.tgz"

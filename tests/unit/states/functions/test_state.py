@@ -113,12 +113,12 @@ def test_show_states_follows_the_run(world: Any) -> None:
     assert [one["__id__"] for one in w.call("state.show_lowstate")] == ["h", "o", "w"]
 
 
-def test_an_empty_file_answers_nothing(w: Any) -> None:
+def test_empty_file_answers_nothing(w: Any) -> None:
     assert w.apply("empty") == {}
     assert w.context.scratch["retcode"] == 2
 
 
-def test_the_exit_code_is_that_of_the_rows(w: Any) -> None:
+def test_exit_code_is_that_of_the_rows(w: Any) -> None:
     w.context.scratch["retcode"] = 3
     w.apply()
     assert w.context.scratch["retcode"] == 0
@@ -137,7 +137,7 @@ def test_pillar_of_the_command_line_overrides_pillar(world: Any) -> None:
     assert w.ran(pillar={"x": 2})["a"]["comment"] == "2"
 
 
-def test_a_broken_pillar_stops_before_anything_runs(world: Any) -> None:
+def test_broken_pillar_stops_before_anything_runs(world: Any) -> None:
     w = world("a: test.nop\n")
 
     def broken(override: Any = None) -> Any:
@@ -171,7 +171,7 @@ def test_test_is_apply_in_test_mode(world: Any) -> None:
     assert next(iter(w.call("state.test", "t").values()))["result"] is None
 
 
-def test_a_highstate_sees_the_custom_grains_that_it_brings(world: Any) -> None:
+def test_highstate_sees_the_custom_grains_that_it_brings(world: Any) -> None:
     w = world(
         "a: {test.nop: [{name: {{ grains.rack }}}]}\n", files={"top.sls": "base: {'*': [t]}"}
     )

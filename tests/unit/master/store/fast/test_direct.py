@@ -1,4 +1,4 @@
-"""What goes to SQLite's driver itself: the same transactions and errors as by SQLAlchemy."""
+"""Transactions and errors of SQLite's driver equal those by SQLAlchemy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def there(engine: sa.Engine) -> list[int]:
         return list(other.execute(sa.select(BOX.c.id).order_by(BOX.c.id)).scalars())
 
 
-def test_a_transaction_of_the_driver_alone_is_committed(
+def test_transaction_of_the_driver_alone_is_committed(
     engine: sa.Engine, conn: sa.Connection
 ) -> None:
     with direct.transaction(conn):

@@ -1,4 +1,4 @@
-"""Room for SQLite's log: commits find their blocks there, and the log says what it said."""
+"""Preallocation of SQLite's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A select by the driver itself tells what SQLAlchemy tells."""
+"""Selects by the driver return the values that SQLAlchemy returns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def conn() -> Iterator[sa.Connection]:
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_a_row_has_the_values_that_sqlalchemy_gives(conn: sa.Connection, name: str) -> None:
+def test_row_has_the_values_that_sqlalchemy_gives(conn: sa.Connection, name: str) -> None:
     values = {"b_id": 0, "b_name": name}
     found, known = THIS.one(conn, values), conn.execute(SELECT, values).one()
     assert found is not None

@@ -1,4 +1,4 @@
-"""Many rows by one statement: the same rows as one by one, whatever their types."""
+"""Bulk statements store the same rows as single statements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_values_are_stored_by_the_types_of_their_columns(conn: sa.Connection) ->
     ]
 
 
-def test_an_update_says_how_many_rows_it_changed(conn: sa.Connection) -> None:
+def test_update_says_how_many_rows_it_changed(conn: sa.Connection) -> None:
     INSERT.run(conn, [(1, None, False, ""), (2, None, True, ""), (3, None, False, "")])
     assert FILL.run(conn, [(n, False, True, "full") for n in (1, 2, 3, 4)]) == 2
     assert [row[1] for row in rows(conn)] == ["full", "", "full"]
@@ -66,7 +66,7 @@ def test_duplicate_row_is_refused(conn: sa.Connection) -> None:
         INSERT.run(conn, [(2, None, True, ""), (1, None, True, "")])
 
 
-def test_a_driver_that_takes_names_gets_them() -> None:
+def test_driver_that_takes_names_gets_them() -> None:
     from sqlalchemy.dialects import postgresql
 
     form = FILL._form(postgresql.dialect(paramstyle="pyformat"))  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What messages wait for: told at once, in order, and one waiter's fault is its own."""
+"""Waiters are notified at once, in order, and independently of errors of others."""
 
 from __future__ import annotations
 
