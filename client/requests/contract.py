@@ -27,7 +27,7 @@ class Ask(Generic[Q, A, I]):
     """One verb of the master.
 
     A module of this package holds the contracts of the verbs that begin with its name ("job.run"
-    is in `jobs`), each as a constant beside its records. Nothing else lists verbs: the master
+    is in `jobs`), each as a constant beside its records. No other code lists verbs: the master
     collects the contracts and refuses to start when one of them has no handler.
     """
 

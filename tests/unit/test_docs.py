@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from catena.cli.commands import cli
+from catena.client.requests import contracts
 from catena.core import events
 from catena.core.config.master import MasterSettings
 from catena.core.config.minion import MinionSettings
@@ -151,3 +152,39 @@ def test_tags_that_nobody_sends_are_not_promised() -> None:
     }.items():
         sent = bool(re.search(rf"events\.{name}\b", code))
         assert sent != (f"`{tag.removesuffix('/1')}" in unsent), tag
+
+
+#: Commands of the verbs that have another name than their command.
+COMMANDS_OF_VERBS = {
+    "blob.put": "uploads of files",
+    "job.run": "run",
+    "key.change": "key accept",
+    "runner.call": "runner event.send",
+}
+#: Commands in the table of repeated commands that send no verb of this name.
+OTHER_REPEATED = {"key reject", "key delete", "key rotate", "other runners"}
+
+
+def repeated_commands() -> set[str]:
+    """Return the commands in durability.md's table of repeated commands."""
+    text = (DOCS / "explanation" / "durability.md").read_text(encoding="utf-8")
+    _, _, rows = text.partition("| command | effect of a repetition")
+    found, group = set(), ""
+    for row in rows.partition("\n\n")[0].splitlines()[2:]:
+        for item in row.split("|")[1].split(", "):
+            words = item.strip().strip("`").split(" ", 1)
+            if words[0] in ("chain", "key"):
+                group = words[0]
+            elif item.strip().startswith("`") and group and len(words) == 1:
+                words = [group, *words]
+            found.add(" ".join(words))
+        group = ""
+    return found
+
+
+def test_table_of_repeated_commands_names_every_changing_verb() -> None:
+    changing = [name for name, ask in contracts().items() if not ask.idempotent]
+    expected = {
+        COMMANDS_OF_VERBS.get(name, name.replace(".", " ").replace("_", "-")) for name in changing
+    }
+    assert repeated_commands() == expected | OTHER_REPEATED

@@ -14,7 +14,7 @@ from catena.core.errors import InvalidStateError
 from catena.core.fsm import Actor, ActorError
 from catena.master.executions.ledger import PlainLifeCycle, PlainMove, besides_state
 from catena.master.jobs.delivery import MACHINE, Delivery, DeliveryEvent
-from catena.master.store import chain_tables, execution_tables, ssh_tables, tables
+from catena.master.store import schema, tables
 from catena.master.store.metadata import METADATA
 from catena.master.store.tables import DELIVERIES
 
@@ -43,7 +43,7 @@ def with_states() -> dict[str, sa.Table]:
     """Return the tables whose states have a life cycle, by the names of their constants."""
     return {
         name: table
-        for module in (chain_tables, execution_tables, ssh_tables, tables)
+        for module in schema.TABLES
         for name, table in vars(module).items()
         if isinstance(table, sa.Table)
         and "state" in table.c
