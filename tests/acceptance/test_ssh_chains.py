@@ -76,7 +76,7 @@ def test_killed_masters_and_visits_lose_and_repeat_no_action(fleet: Lab) -> None
         ("two", "--cmd", fleet.mark("killed", "second")),
         ("two", "--reboot"),
     )
-    wait_for("the end", lambda: fleet.alive() and fleet.ended("killed"), 120.0)
+    wait_for("the end", lambda: fleet.alive() and fleet.ended("killed"), 200.0)
     hits = Counter(line.split()[0] for line in (fleet.folder / "hits").read_text().splitlines())
     assert {place.partition("=")[0] for place in PLACES.split(";")} <= set(hits)
     fleet.stop_master()

@@ -25,7 +25,7 @@ from catena.core.failpoint_rules import FAILPOINTS
 from catena.core.failpoints import LOG_VARIABLE, VARIABLE
 
 #: How long a chain may take on a loaded machine, faults included.
-PATIENCE_SECONDS = 100.0
+PATIENCE_SECONDS = 250.0
 _LOOK_SECONDS = 0.2
 #: An agent without its lock for so many looks has ended, rather than become another version.
 _GONE_LOOKS = 5

@@ -9,9 +9,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from catena.core.failpoint_rules import FAILPOINTS
 from tests.failpoints.rig import INTERRUPTS, Rig, rig
 from tests.support.newer_wheel import newer_wheel
+
+pytestmark = pytest.mark.timeout(900)
 
 #: Which hit of a place lies in the chain, where the first ones do not.
 AT = {

@@ -17,7 +17,7 @@ from catena.core.failpoint_rules import FAILPOINTS
 from tests.failpoints.rig import INTERRUPTS, Rig, rig
 from tests.support.newer_wheel import newer_wheel
 
-pytestmark = pytest.mark.failpoints
+pytestmark = [pytest.mark.failpoints, pytest.mark.timeout(900)]
 
 VERBS = ("kill", "error(ENOSPC)", "sleep(1500)")
 SHAPES = ("plain", "reboot", "upgrade")

@@ -14,7 +14,7 @@ from catena.core.failpoint_rules import FAILPOINTS
 from tests.integration.ssh.push_site import Site, rows
 from tests.support.pushed import end_runs
 
-pytestmark = pytest.mark.failpoints
+pytestmark = [pytest.mark.failpoints, pytest.mark.timeout(900)]
 
 PLACES = sorted(name for name in FAILPOINTS if name.startswith("ssh."))
 VERBS = ("kill", "error(ENOSPC)", "sleep(1500)")

@@ -39,7 +39,7 @@ test -e {home}/stays && touch {home}/down
 echo "$(cat {home}/boot_id)+" > {home}/next
 mv {home}/next {home}/boot_id
 """
-_DEADLINE = 90.0
+_DEADLINE = 200.0
 
 
 class Lab(Fleet):
