@@ -1,1 +1,1 @@
-"""Events to reactions: rules, rendering, and the shipped reactor SLS."""
+"""The reactor: which reactions events cause, and the shipped reactor SLS."""

@@ -1,6 +1,6 @@
-"""What a reactor SLS asks for, as records.
+"""The reactions that a rendered reactor SLS asks for, as records.
 
-Two spellings are read, as people have them (`semantics/salt-events.md` section 2):
+Both of Salt's spellings are read (`semantics/salt-events.md` section 2):
 
     new:  id: {local.test.arg: [{tgt: 'm*'}, {args: [{x: 1}]}]}
     old:  id: {cmd.test.arg:   [{tgt: 'm*'}, {arg: [1, 'k=v']}, {kwarg: {z: 3}}]}
@@ -26,16 +26,17 @@ class ReactionKind(StrEnum):
     caller = "caller"  #: an execution function on the master's own host
 
 
-#: Spelling -> kind; `cmd` is Salt's old name of `local`.
+#: Prefix of a function -> kind; `cmd` is Salt's old name of `local`.
 _KINDS = {**{kind.value: kind for kind in ReactionKind}, "cmd": ReactionKind.local}
-#: Keys that place a job; everything else of an old-style runner entry is a keyword argument.
+#: Keys of an entry that are no arguments; any other key of an old-style runner entry is a keyword
+#: argument.
 _PLACING = frozenset({"tgt", "tgt_type", "expr_form", "arg", "kwarg", "args", "metadata", "ret",
                       "order", "timeout", "queue", "user"})  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Reaction:
-    """One call that an event causes."""
+    """One function call that an event causes."""
 
     #: Id of the entry in the SLS file.
     id: str
@@ -46,7 +47,8 @@ class Reaction:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
-    #: "first" sorts before numbers, "last" behind; without it, the order of the file.
+    #: Position in the file's order: "first" is -inf, "last" is inf, and 10000 if none is given.
+    #: Reactions with the same rank keep the order of the file.
     rank: float = 10000.0
 
 
@@ -54,8 +56,8 @@ def parse(data: Any, file: str) -> list[Reaction]:
     """Return the reactions of a rendered reactor SLS, in the order in which they run.
 
     Raises:
-        RenderError: the file is no mapping of ids, or an entry can't be understood; the message
-            names file and id.
+        RenderError: the file is no mapping of ids, or an entry is invalid; the message names file
+            and id.
     """
     if data is None:
         return []
@@ -76,7 +78,7 @@ def _reaction(entry_id: str, name: str, items: Any, where: str) -> Reaction:
         raise RenderError(f"{where}: {unknown('reaction type', prefix, _KINDS)}")
     fields = _fields(items, where)
     if "." not in fun:
-        # `local: [- fun: test.ping]` is not a spelling of Salt's; say what is missing.
+        # Salt does not accept `local: [- fun: test.ping]` either.
         raise RenderError(f"{where}: {name!r} names no function, as in {prefix}.test.ping")
     kind = _KINDS[prefix]
     if kind is ReactionKind.local and not fields.get("tgt"):
@@ -117,7 +119,7 @@ def _target(value: Any) -> str:
 def _arguments(
     kind: ReactionKind, fields: Mapping[str, Any], where: str
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return positional and keyword arguments of either spelling."""
+    """Return the positional and keyword arguments of an entry in either spelling."""
     if "args" in fields:
         return (), _new_style(fields["args"], where)
     positional: list[Any] = []
@@ -142,7 +144,7 @@ def _new_style(args: Any, where: str) -> dict[str, Any]:
         raise RenderError(f"{where}: args is a list of `- key: value`")
     keywords: dict[str, Any] = {}
     for item in args:
-        # A bare word is a keyword without a value, as Salt reads it; anything else is no name.
+        # As in Salt, a bare word is a keyword without a value.
         if not isinstance(item, Mapping) and not str(item).isidentifier():
             raise RenderError(
                 f"{where}: args names its values, as in `- name: value`; {item!r} goes below arg"

@@ -6,8 +6,6 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
-from catena.master.store import schema
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -63,14 +61,3 @@ def test_migrations_follow_each_other_up_to_the_head() -> None:
     assert found == [[own, before] for own, before in zip(numbers, ["", *numbers], strict=False)]
     head = (ROOT / "master" / "store" / "schema.py").read_text("utf-8")
     assert f'HEAD = "{numbers[-1]}"' in head
-
-
-def test_migrations_follow_one_another() -> None:
-    files = sorted((ROOT / "master/store/migrations/versions").glob("r*.py"))
-    numbers = [path.name[1:5] for path in files]
-    assert numbers == [f"{number:04}" for number in range(1, len(files) + 1)]
-    for before, path in zip(["", *numbers], files, strict=False):
-        text = path.read_text()
-        assert f'revision = "{path.name[1:5]}"' in text
-        assert f'down_revision = "{before}"' in text or not before
-    assert numbers[-1] == schema.HEAD
