@@ -7,7 +7,7 @@ from typing import Any
 
 from catena.master.chains import chunk_yaml
 from catena.master.chains.actions import ActionType, title
-from catena.master.chains.render import PlannedAction, call_of, module_run
+from catena.master.chains.render import STATE_APPLY, PlannedAction, call_of, module_run
 
 #: Maximum length of the title in a state's id, characters; the position makes ids unique.
 _TITLE_CHARACTERS = 120
@@ -43,7 +43,8 @@ def _text(action: PlannedAction, position: int) -> str:
 
 
 def _state(action: PlannedAction) -> dict[str, Any]:
-    if action.plan.type in (ActionType.reboot, ActionType.call):
-        return {"test.nop": [{"name": f"would do: {title(action.plan)}"}]}
     name, args = call_of(action)
+    # Only state.apply is known to obey test mode; a `call` may name it with other arguments.
+    if action.plan.type is ActionType.call or name != STATE_APPLY:
+        return {"test.nop": [{"name": f"would do: {title(action.plan)}"}]}
     return module_run(name, {**args, "kwargs": {**args.get("kwargs", {}), "test": True}})

@@ -33,6 +33,8 @@ FORCE_RESTART = "force_restart_if_needed"
 VERIFY_PACKAGES = "pkg_installed"
 VERIFY_AGENT = "agent_installed"
 
+#: Function by which actions apply SLS.
+STATE_APPLY = "state.apply"
 _RUN = "mgrcompat.module_run"
 
 
@@ -168,13 +170,13 @@ def call_of(action: PlannedAction) -> tuple[str, dict[str, Any]]:
     if plan.type is ActionType.call:
         return data.fun, _some(args=list(data.args), kwargs=dict(data.kwargs))
     if plan.type is ActionType.highstate:
-        return "state.apply", {}
+        return STATE_APPLY, {}
     if plan.type is ActionType.apply:
         mods = list(data.mods) if data.listed or len(data.mods) > 1 else data.mods[0]
         kwargs = _some(pillar=dict(data.pillar), test=data.test)
-        return "state.apply", {"mods": mods, **_some(kwargs=kwargs)}
+        return STATE_APPLY, {"mods": mods, **_some(kwargs=kwargs)}
     mods, pillar = _shipped(action)
-    return "state.apply", {"mods": mods, "kwargs": {"pillar": pillar}}
+    return STATE_APPLY, {"mods": mods, "kwargs": {"pillar": pillar}}
 
 
 def _some(**values: Any) -> dict[str, Any]:
