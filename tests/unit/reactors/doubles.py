@@ -12,7 +12,7 @@ from catena.reactors.reaction import Reaction, ReactionKind
 
 
 class TableBus:
-    """The event table as a list; ends its stream when told that nothing more comes."""
+    """The event table as a list."""
 
     def __init__(self, cursor: int = 0) -> None:
         self.events: list[Event] = []
@@ -43,7 +43,7 @@ class TableBus:
 
 
 class EchoRenderer:
-    """One runner reaction per event, named after its tag; `broken` in it can't be rendered."""
+    """Returns one runner reaction per event, with its tag as id; fails for tags with `broken`."""
 
     async def render(self, file: str, tag: str, data: Mapping[str, Any]) -> Sequence[Reaction]:
         if "broken" in tag:
@@ -52,7 +52,7 @@ class EchoRenderer:
 
 
 class Recorder:
-    """Remembers what was performed; `hold` keeps one source's reactions back."""
+    """Records performed reactions; a reaction waits for the event under its id in `hold`."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

@@ -1,4 +1,4 @@
-"""Failed reactions in memory, as if they were in a store."""
+"""A store of failed reactions in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catena.reactors.retries import Failed
 
 
 class KeptInMemory:
-    """What `reactors.retries.RetryStore` says, without a store."""
+    """A `reactors.retries.RetryStore` in memory."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Failed] = {}

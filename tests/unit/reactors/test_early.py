@@ -22,7 +22,7 @@ from tests.unit.reactors.kept import KeptInMemory
 
 
 class Bus:
-    """The event table; events come when a test says so."""
+    """The event table; a test calls `come` to make an event arrive."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -51,7 +51,7 @@ class Bus:
 
 
 class Recorder:
-    """Notes what is rendered and what is performed, in order."""
+    """Records renderings and performed reactions in their order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []

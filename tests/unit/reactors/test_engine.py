@@ -114,7 +114,7 @@ async def test_events_caused_by_the_reactor_start_no_reaction() -> None:
 
 
 class FailingBus(TableBus):
-    """A table that can't be written while `down`."""
+    """An event table that can't be written while `down`."""
 
     down = True
 
@@ -159,7 +159,7 @@ async def test_temporarily_impossible_reaction_is_performed_later(
 
 
 class DyingRenderer(EchoRenderer):
-    """Its process dies the first so many times."""
+    """A renderer whose worker process dies during the first *deaths* renderings."""
 
     def __init__(self, deaths: int) -> None:
         self.left = deaths

@@ -33,7 +33,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Faulty(Recorder):
-    """Raises what it is given, one after the other, and then does what it is asked."""
+    """Raises the given errors one after the other, then performs reactions."""
 
     def __init__(self, *errors: Exception) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Faulty(Recorder):
 
 
 class FaultyRenderer(EchoRenderer):
-    """Raises what it is given for `bad` tags, then renders."""
+    """Raises the given errors for tags with `bad`, then renders."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)

@@ -67,7 +67,7 @@ def test_same_files_make_the_same_bytes() -> None:
     assert names == sorted(names)
 
 
-def house() -> set[str]:
+def all_modules() -> set[str]:
     """Return every module of catena, by its dotted name."""
     home = Path(catena.__file__).parent
     return {
@@ -79,7 +79,7 @@ def house() -> set[str]:
 
 
 def test_bundle_contains_all_imported_modules() -> None:
-    elsewhere = house() - {module_of(name) for name in sources()}
+    elsewhere = all_modules() - {module_of(name) for name in sources()}
     missing = {
         wanted: name
         for name, text in sources().items()
