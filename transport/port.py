@@ -180,8 +180,12 @@ class Port:
     def send(self, routing_id: bytes, frame: bytes) -> bool:
         """Send to one connection; return False if it is gone or its queue is full."""
         try:
-            self._sock.send(routing_id, _NOW_AND_MORE)
-            self._sock.send(frame, _NOW)
+            try:
+                self._put(routing_id, frame)
+            except zmq.Again:
+                # Sending notices freed capacity at most once per millisecond; this does at once.
+                self._sock.getsockopt(zmq.EVENTS)
+                self._put(routing_id, frame)
         except zmq.Again:
             self.counters["full"] += 1
             return False
@@ -193,6 +197,10 @@ class Port:
             # Sending may consume the signal that a message arrived, so look again.
             self._schedule()
         return True
+
+    def _put(self, routing_id: bytes, frame: bytes) -> None:
+        self._sock.send(routing_id, _NOW_AND_MORE)
+        self._sock.send(frame, _NOW)
 
     def cut(self, live: Live) -> None:
         """End a peer's connection at once."""
