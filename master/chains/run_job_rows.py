@@ -99,7 +99,7 @@ def run_of_return(conn: sa.Connection, ret: JobReturn, minion: str) -> RunRef | 
     if known is not None or len(ret.epochs) != 1:
         return known
     ((chain_id, epoch),) = ret.epochs.items()
-    # A longer number is none of a chain, and Python refuses to read one of thousands of digits.
+    # Chain ids are shorter, and int() raises ValueError for thousands of digits.
     is_number = len(chain_id) < 20 and chain_id.isascii() and chain_id.isdigit()
     number = int(chain_id) if is_number else 0
     return run_ref.named({"actionchain_id": number, "epoch": epoch})

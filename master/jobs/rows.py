@@ -250,7 +250,7 @@ def with_payload(spec: JobSpec, minion: str, payload: Payload) -> JobSpec:
 
 
 def _payload(epoch: int, kind: str | None, number: int, body: Any) -> Payload | None:
-    """Return the payload in the columns of `_PAYLOAD`; None if there is none."""
+    """Return the payload in the columns of `_PAYLOAD`; None for a job without a payload."""
     return None if kind is None else Payload(kind, number, epoch, body)
 
 

@@ -42,6 +42,9 @@ _S, _C, _A = Stage, JobEvent, Actor
 #: Stages of a job whose outcome is unknown.
 OPEN = (_S.queued, _S.starting, _S.postponed, _S.forking, _S.running, _S.stopping)
 
+#: Why a job is postponed.
+_OBSTACLE = "the disk is full, the master is away, or its processes end"
+
 MACHINE: Machine[Stage, JobEvent] = Machine(
     "job on a minion",
     {
@@ -66,13 +69,7 @@ MACHINE: Machine[Stage, JobEvent] = Machine(
         Row(_S.stopping, _C.attach, _S.stopping, _A.agent, "its process is killed, too"),
         Row(_S.postponed, _C.retry, _S.starting, _A.agent, "the obstacle may have passed"),
         *(
-            Row(
-                state,
-                _C.postpone,
-                _S.postponed,
-                _A.agent,
-                "the disk is full, no master, or it died",
-            )
+            Row(state, _C.postpone, _S.postponed, _A.agent, _OBSTACLE)
             for state in (_S.starting, _S.forking, _S.running)
         ),
         *(

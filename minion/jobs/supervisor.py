@@ -176,7 +176,7 @@ class Supervisor:
         """Postpone a job; it keeps its place in the queue, so that no other one passes it."""
         self._parts.jobs.move(job, JobEvent.postpone)
         job.work = None
-        self._parts.log.error(f"job {job.jid}: {why}; it continues when that has passed")
+        self._parts.log.error(f"job {job.jid} is postponed: {why}")
         self._parts.listener.on_postponed(job.jid, why)
 
     def kill(self, job: Job, why: str) -> None:
