@@ -84,6 +84,12 @@ def pending(conn: sa.Connection) -> dict[str, list[Fence]]:
     return dict(found)
 
 
+def is_pending(conn: sa.Connection, run: RunRef, minion: str) -> bool:
+    """Return whether a minion still has to remove a run."""
+    found = rows.run_of(conn, run, minion)
+    return found is not None and found.state == MinionState.fenced
+
+
 def any_refused() -> sa.Select[Any]:
     """Return the query that finds a row if any minion has refused to remove a run."""
     return sa.select(sa.literal(1)).where(_OWED, _REFUSED).select_from(CHAIN_MINIONS)

@@ -9,7 +9,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from catena.core.chain_calls import START
-from catena.master.chains import fence_rows, pause_rows, pauses, rows
+from catena.master.chains import fence_rows, pause_rows, pauses, rows, run_job_rows
 from catena.master.chains.dependencies import ChainParts
 from catena.master.chains.holds import ChainHolds
 from catena.master.chains.ledger import ChainLedger
@@ -42,7 +42,8 @@ class Releases:
     async def lapsed(self, minions: Collection[str] = ()) -> None:
         """Hand over the jobs of *minions* that nothing holds back; (): of all minions.
 
-        A job may have been held back for a pause of a run that has ended since.
+        A resume that names no run may have been held back for the pause of a run that has ended
+        since. The jobs of a run that has ended are not sent: its fences cancel them (`fences`).
         """
         if await self._parts.store.read(partial(self._free, minions)):
             await self._parts.change(partial(self._hand_over, minions))
@@ -55,7 +56,7 @@ class Releases:
         # One query for all minions of a job: one for each minion would take minutes for a fleet.
         for jobs in by_job.values():
             held = self._holds.paused(conn, jobs[0].spec, [work.minion for work in jobs])
-            free += [work for work in jobs if work.minion not in held]
+            free += [work for work in jobs if work.minion not in held and not _ended(conn, work)]
         return free
 
     def _hand_over(self, minions: Collection[str], ledger: ChainLedger) -> None:
@@ -72,3 +73,9 @@ class Releases:
                 why = "it has waited long enough" if over else "the clean-up there is done"
                 row = rows.chain(conn, run.chain_id)
                 ledger.note_chain(row, HANDED_OVER, f"to {work.minion}: {why}", work.minion)
+
+
+def _ended(conn: sa.Connection, work: WorkJob) -> bool:
+    """Return whether the job's run has ended, so that the fence there cancels the job."""
+    run = run_job_rows.run_of(conn, work.spec.jid, work.minion)
+    return run is not None and fence_rows.is_pending(conn, run, work.minion)

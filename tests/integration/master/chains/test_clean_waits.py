@@ -16,6 +16,7 @@ from catena.core.job import FunctionCall
 from catena.master.chains import fence_rows
 from catena.master.chains.dependencies import ChainRules
 from catena.master.chains.fence_rules import Fence
+from catena.master.chains.releases import Releases
 from catena.master.jobs.delivery import Delivery
 from catena.master.jobs.model import JobRequest
 from catena.master.store.tables import DELIVERIES
@@ -204,6 +205,33 @@ async def test_chain_that_is_cancelled_while_it_waits_is_never_sent(bench: Bench
     assert await last(bench) == ("web1", "cancelled")
     await pass_time(bench, WAIT + 1)
     assert await last(bench) == ("web1", "cancelled")
+
+
+async def test_start_of_a_chain_that_ends_while_the_scheduler_looks_is_not_sent(
+    bench: Bench,
+) -> None:
+    await refused(bench)
+    await bench.begin("second", CMD)
+    # Cancelled after the scheduler has read which runs ended, before it looks for free jobs.
+    await bench.chains.service.cancel(ChainRef("second"), "alice")
+    await Releases(bench.parts).lapsed()
+    assert await last(bench) == ("web1", "paused")
+    await bench.chains.scheduler.tick()
+    assert await last(bench) == ("web1", "cancelled")
+
+
+async def test_resume_of_a_chain_that_ends_while_the_scheduler_looks_is_not_sent(
+    bench: Bench,
+) -> None:
+    chain = await bring_to_reboot(bench, "first")
+    await understands(bench, 2)
+    await pause(bench, "first")
+    await resumes(bench, chain, Delivery.paused)
+    await bench.chains.service.cancel(ChainRef("first"), "alice")
+    await Releases(bench.parts).lapsed()
+    assert await last(bench, RESUME) == ("web1", "paused")
+    await bench.chains.scheduler.tick()
+    assert await last(bench, RESUME) == ("web1", "cancelled")
 
 
 async def test_refusal_of_one_minion_holds_back_no_other(tmp_path: Path) -> None:
