@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import Any, AsyncGenerator, Callable, Optional, Set, TypeVar
+from typing import Any, AsyncGenerator, Callable, Coroutine, Optional, Set, TypeVar
 
 from catena.client.connection import MasterClient
 from catena.client.requests.contract import Ask
@@ -135,7 +135,7 @@ class AsyncMasterClient:
 
     async def _more(self, reader: asyncio.StreamReader, silence: Optional[float]) -> bytes:
         try:
-            data = await asyncio.wait_for(reader.read(_READ_BYTES), silence)
+            data = await _within(silence, reader.read(_READ_BYTES))
         except asyncio.TimeoutError:
             raise UnreachableError(f"{self._path}: no answer in time") from None
         except OSError as error:
@@ -143,3 +143,31 @@ class AsyncMasterClient:
         if not data:
             raise LostAnswerError(f"{self._path}: the master closed the connection")
         return data
+
+
+async def _within(seconds: Optional[float], work: Coroutine[Any, Any, A]) -> A:
+    """Return the result of *work*.
+
+    Unlike `asyncio.wait_for` before Python 3.12, a cancellation that comes together with the
+    result takes effect.
+
+    Args:
+        seconds: longest wait; None: unlimited.
+        work: is cancelled when the wait ends without a result.
+
+    Raises:
+        asyncio.TimeoutError: there was no result in time.
+    """
+    if seconds is None:
+        return await work
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    finally:
+        if not task.done():
+            task.cancel()
+        # The work has ended before its stream is closed; an error of it is never left unread.
+        await asyncio.gather(task, return_exceptions=True)
+    if task.cancelled():
+        raise asyncio.TimeoutError
+    return task.result()

@@ -89,8 +89,10 @@ class Visitor:
         """End the process; runs on the host continue."""
         if self._over:
             # The process ends by itself now, and a signal could hit a reused process id.
+            # Not wait_for: on Python 3.11 it loses a cancellation that comes with the end.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), END_SECONDS)
+                async with asyncio.timeout(END_SECONDS):
+                    await self._process.wait()
                 return
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -174,6 +175,28 @@ async def test_async_client_sends_a_stream_to_an_older_master_without_a_key(
         client = AsyncMasterClient(tmp_path / "s", 5.0, key="k", tell=told.append)
         items = [item async for item in client.follow(jobs.RUN, RunJob("*", "test.ping"))]
     assert len(items) == 1 and [each.key for each in server.got] == ["k.1/job.run/0", ""]
+
+
+@pytest.mark.parametrize("steps", range(5))
+async def test_cancellation_that_coincides_with_an_item_ends_an_async_stream(
+    tmp_path: Path, steps: int
+) -> None:
+    reader = asyncio.StreamReader()
+    task = asyncio.create_task(AsyncMasterClient(tmp_path / "s")._more(reader, 60.0))
+    await asyncio.sleep(0)
+    reader.feed_data(b"item")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    if task.cancel():
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        assert await task == b"item"
+
+
+async def test_async_stream_reports_an_item_that_takes_too_long(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="no answer in time"):
+        await AsyncMasterClient(tmp_path / "s")._more(asyncio.StreamReader(), 0.001)
 
 
 def test_request_that_changes_nothing_is_not_resent(tmp_path: Path) -> None:
