@@ -228,9 +228,11 @@ class MinionGate:
 
     async def close(self) -> None:
         """Cancel the requests in progress."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A task that ends with an error may start another one, which sends the error.
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _goodbye(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         self._parts.presence.goodbye(peer, envelope.message)
@@ -389,4 +391,10 @@ class MinionGate:
             if self._audits.allow(peer.user_id):
                 log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
             failure = m.Failure("CatenaError", "an error of the master; its log has the details")
-        self._parts.link.send(peer, failure, envelope.msg_id)
+        if not self._parts.link.send(peer, failure, envelope.msg_id):
+            # Its queue may be full for a moment, as for any other answer.
+            self._serve(peer, envelope, _ready(failure))
+
+
+async def _ready(answer: m.Failure) -> m.Failure:
+    return answer
