@@ -227,6 +227,10 @@ class EventBus:
             position = stretch.upto
             yield stretch
 
+    async def events_at(self, positions: Sequence[int]) -> Sequence[Event]:
+        """Return the stored events at ascending positions; leave out deleted ones."""
+        return await self._store.read(lambda conn: _events(conn, positions))
+
     async def notify_followers(self) -> None:
         """Notify waiting followers at once how far the table is.
 
@@ -290,19 +294,7 @@ class EventBus:
 
         def read(conn: sa.Connection) -> Stretch:
             heads = rows.heads(conn, position, PAGE)
-            stored = rows.at_positions(conn, [seq for seq, tag in heads if matches(tag)])
-            shared = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
-            data = return_rows.data(conn, shared)
-            found = [
-                Event(
-                    row.seq,
-                    row.tag,
-                    data.get(row.seq, {}) if row.data is None else row.data,
-                    _stamp(row.at),
-                    row.source,
-                )
-                for row in stored
-            ]
+            found = _events(conn, [seq for seq, tag in heads if matches(tag)])
             return Stretch(heads[-1].seq if heads else max(position, pruned_upto), found)
 
         return await self._store.read(read)
@@ -318,6 +310,23 @@ def _row(new: NewEvent, now: float) -> NewEventRow:
 def _stored(seq: int, new: NewEvent, row: NewEventRow, at: str) -> _Stored:
     event = Event(seq, new.tag, dict(new.data), at, new.source)
     return _Stored(event, new.shared_bytes or len(row.data.packed))
+
+
+def _events(conn: sa.Connection, positions: Sequence[int]) -> list[Event]:
+    """Return the stored events at *positions*, also those whose data is in a return."""
+    stored = rows.at_positions(conn, positions)
+    shared = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
+    data = return_rows.data(conn, shared)
+    return [
+        Event(
+            row.seq,
+            row.tag,
+            data.get(row.seq, {}) if row.data is None else row.data,
+            _stamp(row.at),
+            row.source,
+        )
+        for row in stored
+    ]
 
 
 def _stamp(at: float) -> str:

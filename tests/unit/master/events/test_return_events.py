@@ -130,6 +130,8 @@ async def test_event_from_memory_equals_the_event_from_the_stored_return(
         at_once = await stored_events(await returned(store, returns))
         assert [event.data["return"] for event in at_once] == [value] * many
         assert await read_again(store) == at_once
+        bus = EventBus(store, SystemClock())
+        assert await bus.events_at([event.seq for event in at_once]) == at_once
         bare = sa.select(sa.func.count()).where(EVENTS.c.data == Ready(b""))
         assert await store.read(lambda conn: conn.execute(bare).scalar()) == many
 

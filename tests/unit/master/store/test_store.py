@@ -387,6 +387,16 @@ async def test_cursor_outlives_its_process_and_holds_back_pruning(store: Store) 
     assert await dropped_events(store) == 1
 
 
+async def test_events_are_read_by_position_without_deleted_ones(store: Store) -> None:
+    bus = EventBus(store, SystemClock())
+    await bus.open()
+    fired = [await bus.fire(f"app/{number}", {"n": number}, "web1") for number in range(5)]
+    gone = sa.delete(tables.EVENTS).where(tables.EVENTS.c.seq == fired[2].seq)
+    await store.write(lambda conn: conn.execute(gone) and None)
+    assert await bus.events_at([event.seq for event in fired[1:4]]) == [fired[1], fired[3]]
+    assert await bus.events_at([fired[2].seq]) == []
+
+
 async def test_follower_continues_after_pruned_events(store: Store) -> None:
     await EventBus(store, SystemClock()).fire("app/a", {})
     bus = EventBus(store, SystemClock())
