@@ -1,7 +1,8 @@
 """The reactor: reads the durable event table, renders reactor files and performs reactions.
 
 The events of one minion are processed in order, those of different minions concurrently. Shipped
-rules, which resume chains, have queues of their own: events of site rules do not delay them.
+rules, which resume chains, have queues of their own: events of site rules do not delay them. The
+memory of the queues is limited (`queues`).
 
 The stored position is the last event before which everything is done. A killed master therefore
 performs unfinished reactions again: at least once, with a constant key by which the master
@@ -17,6 +18,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Protocol, TypeVar
 
@@ -24,6 +26,7 @@ from catena.core import failpoints
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.events import Event, Stretch
 from catena.reactors.early import EarlyRenderings, seen_by_files
+from catena.reactors.queues import EventQueue, QueuedEvent, QueueMemory
 from catena.reactors.reaction import Reaction
 from catena.reactors.retries import Failed, Retries, RetryStore, key_of
 from catena.reactors.rules import Rule
@@ -57,6 +60,9 @@ class EventTable(Protocol):
 
     def follow(self, tags: Sequence[str], after: int = -1) -> AsyncIterator[Stretch]:
         """Yield the events of *tags* after position *after* in stretches, without end."""
+
+    async def events_at(self, positions: Sequence[int]) -> Sequence[Event]:
+        """Return the stored events at ascending positions; leave out deleted ones."""
 
     async def cursor(self, consumer: str) -> int:
         """Return a consumer's saved position; that of the newest event if it has none."""
@@ -119,14 +125,6 @@ class _QueueKey:
     shipped: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _QueuedEvent:
-    """An event and the files to render for it."""
-
-    event: Event
-    files: Sequence[str]
-
-
 class Reactor:
     """The reactor.
 
@@ -154,11 +152,11 @@ class Reactor:
         self._bus = bus
         self._renderer = renderer
         self._performer = performer
-        self._queues: dict[_QueueKey, asyncio.Queue[_QueuedEvent]] = {}
+        #: Queues that are not empty.
+        self._queues: dict[_QueueKey, EventQueue] = {}
+        self._memory = _memory_by_kind()
         self._early = EarlyRenderings(renderer.render, QUEUES)
         self._tasks: set[asyncio.Task[None]] = set()
-        #: Events that are not fully processed: (position, whether for shipped rules).
-        self._open: set[tuple[int, bool]] = set()
         #: Position up to which the event table was read.
         self._read = 0
         self._failures = 0
@@ -179,8 +177,8 @@ class Reactor:
     async def run(self) -> None:
         """React until cancelled; events that an earlier run did not finish are read again."""
         self._queues.clear()
+        self._memory = _memory_by_kind()
         self._early.clear()
-        self._open.clear()
         self._read = await self._bus.cursor(CONSUMER)
         await self.retries.load(self._with_current_path)
         saver = asyncio.create_task(self._keep_cursor(self._read))
@@ -200,7 +198,8 @@ class Reactor:
                 await saver
 
     def _done_up_to(self) -> int:
-        return min(self._open)[0] - 1 if self._open else self._read
+        # Each queue is in order, so no earlier event than its first one is unprocessed.
+        return min((queue.first - 1 for queue in self._queues.values()), default=self._read)
 
     def expect(self, event: Event, stored: asyncio.Future[Event]) -> None:
         """Begin to render for an event that is being stored, unless its minion has others queued.
@@ -217,38 +216,51 @@ class Reactor:
     def _queue_event(self, event: Event) -> None:
         """Append *event* to the queues of its minion."""
         for key, files in self._files_by_queue(event):
-            self._open.add((event.seq, key.shipped))
-            self._enqueue(key, _QueuedEvent(event, files))
+            self._enqueue(key, QueuedEvent.of(event, files))
 
     def _files_by_queue(self, event: Event) -> Iterator[tuple[_QueueKey, Sequence[str]]]:
         """Yield the key of each queue for *event*, and the files to render in it."""
         # The master's own events (a start, a return) have the minion's id in their data.
         minion = event.source or str(event.data.get("id", ""))
-        found = [rule for rule in self.rules if rule.matches(event.tag)]
         for shipped in (True, False):
-            files = [file for rule in found if rule.shipped is shipped for file in rule.files]
+            files = self._files(event.tag, shipped)
             if files:
                 yield _QueueKey(minion, shipped), files
 
-    def _enqueue(self, key: _QueueKey, due: _QueuedEvent) -> None:
+    def _files(self, tag: str, shipped: bool) -> Sequence[str]:
+        """Return the files to render for events with *tag*."""
+        rules = [rule for rule in self.rules if rule.shipped is shipped and rule.matches(tag)]
+        return [file for rule in rules for file in rule.files]
+
+    def _enqueue(self, key: _QueueKey, due: QueuedEvent) -> None:
         queue = self._queues.get(key)
         if queue is not None:
-            queue.put_nowait(due)
+            queue.put(due)
             return
-        queue = self._queues[key] = asyncio.Queue()
-        queue.put_nowait(due)
+        read = partial(self._read_again, key.shipped)
+        queue = EventQueue(key.minion or "the master", read, self._memory[key.shipped])
+        queue.put(due)
+        self._queues[key] = queue
         task = asyncio.create_task(self._serve(key, queue))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, key: _QueueKey, queue: asyncio.Queue[_QueuedEvent]) -> None:
+    async def _read_again(self, shipped: bool, positions: Sequence[int]) -> list[QueuedEvent]:
+        """Return events of a queue from the event table."""
+        found = await self._bus.events_at(positions)
+        return [QueuedEvent.of(event, self._files(event.tag, shipped)) for event in found]
+
+    async def _serve(self, key: _QueueKey, queue: EventQueue) -> None:
         """Process the events of a queue in their order; remove the queue when it is empty."""
-        while not queue.empty():
-            due = queue.get_nowait()
+        while not queue.is_empty():
             async with self._slots[key.shipped]:
-                for file in due.files:
-                    await self._react(due.event, file, key)
-            self._open.discard((due.event.seq, key.shipped))
+                due = await queue.head()
+                if due is not None:
+                    for file in due.files:
+                        await self._react(due.event, file, key)
+                    queue.remove_head()
+            if due is None and not queue.is_empty():
+                await asyncio.sleep(AGAIN_SECONDS)
         del self._queues[key]
 
     async def _react(self, event: Event, file: str, key: _QueueKey) -> None:
@@ -388,3 +400,8 @@ class Reactor:
 def _may_react_to(event: Event) -> bool:
     # As in Salt, events caused by the reactor cause no reactions, which prevents loops.
     return not event.tag.startswith(OWN_TAGS) and event.data.get("user") != USER
+
+
+def _memory_by_kind() -> dict[bool, QueueMemory]:
+    # Separate limits: a flood of events of site rules must not displace those of shipped rules.
+    return {shipped: QueueMemory() for shipped in (True, False)}

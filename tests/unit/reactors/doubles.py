@@ -31,6 +31,10 @@ class TableBus:
         yield Stretch(self.last, [event for event in self.events[after:] if asked(event.tag)])
         await asyncio.Event().wait()
 
+    async def events_at(self, positions: Sequence[int]) -> Sequence[Event]:
+        wanted = set(positions)
+        return [event for event in self.events if event.seq in wanted]
+
     async def cursor(self, consumer: str) -> int:
         return self.saved
 

@@ -40,6 +40,9 @@ class Bus:
             event = await self._come.get()
             yield Stretch(event.seq, [event])
 
+    async def events_at(self, positions: Sequence[int]) -> Sequence[Event]:
+        raise AssertionError(f"{positions} were read again")
+
     async def cursor(self, consumer: str) -> int:
         return 0
 
