@@ -181,14 +181,18 @@ class RoughChecker(Checker):
         return bool(master.hosts > 1 or master.was_set_forward_unseen)
 
     def _could_not_clean(self, text: str) -> bool:
-        """Return whether a chain met the resume file of one whose clean-up had failed there.
+        """Return whether a chain met the resume file of one that the minion could not forget.
 
         The master had told the minion to forget that one, and the minion could not: its folders
-        were read-only. The later chain fails by an error that names the cure.
+        were read-only. Or the store was restored, and knows nothing of that one (`may_stay`). The
+        later chain fails by an error that names the cure.
         """
         met = _IN_THE_WAY.search(text)
         if met is None:
             return False
+        known = self.ask(f"SELECT 1 FROM {_RUN} WHERE chain_id = ? AND minion = ?", *met.groups())
+        if self._world.master.forgotten and not known:
+            return True
         query = (
             f"SELECT j.metadata FROM {_JOB} j JOIN {tables.RETURNS.name} r ON r.jid = j.jid"
             f" WHERE j.fun = '{_CLEAN}' AND r.minion = ? AND NOT r.success"
