@@ -9,13 +9,14 @@ from catena.core.errors import CatenaError
 from catena.core.job import Boundary
 from catena.master.chains import cleanup, decide, dispatch, late_joins, rows
 from catena.master.chains.dependencies import ChainParts
+from catena.master.chains.fence_rules import Fence
 from catena.master.chains.fences import Fences
 from catena.master.chains.ledger import ChainLedger
 from catena.master.chains.lifecycle import ChainEvent, ChainState
 from catena.master.chains.model import ChainExecution, ChainRecord
 from catena.master.chains.releases import Releases
 from catena.master.chains.silence import Silence
-from catena.master.chains.steps import each
+from catena.master.chains.steps import each, several
 from catena.master.executions import due
 from catena.master.executions.due import Due, DueRuns, DueVerdict
 from catena.master.executions.due_rows import Scheduled
@@ -136,10 +137,13 @@ class Scheduler:
     async def _fence(self) -> None:
         """Stop the jobs of ended runs, make minions remove the runs, and send held starts."""
         pending = await self._fences.pending()
-        for minion, fences in pending.items():
-            await each(f"removing ended runs from {minion}", [fences], self._fences.act)
+        # A cancelled fleet has one fence per minion; one transaction for each would take seconds.
+        await several(list(pending.values()), self._fence_minion)
         refused = {name for name, some in pending.items() if any(f.refused for f in some)}
         await self._releases.after_cleans(refused)
+
+    async def _fence_minion(self, fences: list[Fence]) -> None:
+        await each(f"removing ended runs from {fences[0].minion}", [fences], self._fences.act)
 
 
 def _hold(ledger: ChainLedger, run: Run, reason: str) -> None:
