@@ -9,6 +9,8 @@ from catena.client.replies.jobs import JobItem, JobOutputItem, JobProgressItem
 
 #: Maximum number of unread items of a slow watcher; further progress is dropped (it is stored).
 UNREAD_LIMIT = 10_000
+#: Maximum characters of a slow watcher's unread output; further output is dropped (it is stored).
+UNREAD_OUTPUT_LIMIT = 4 * 1024 * 1024
 #: Types of items that are also stored and are dropped first for a slow watcher.
 _DROPPED_FIRST = (JobProgressItem, JobOutputItem)
 
@@ -20,6 +22,8 @@ class Watch:
         self._feed = feed
         self._jid = jid
         self._items: list[JobItem] = []
+        #: Characters of the output in the items.
+        self._output = 0
         self._news = asyncio.Event()
         # One timer serves several calls of `next_items`, because most of them wait only a moment.
         self._timer: asyncio.TimerHandle | None = None
@@ -43,7 +47,7 @@ class Watch:
                 self._timer = loop.call_later(seconds, self._time_is_over)
             self._news.clear()
             await self._news.wait()
-        items, self._items = self._items, []
+        items, self._items, self._output = self._items, [], 0
         return items
 
     def _time_is_over(self) -> None:
@@ -52,9 +56,15 @@ class Watch:
 
     def put(self, item: JobItem) -> None:
         """Add an item for the watcher (called by the feed)."""
-        if not isinstance(item, _DROPPED_FIRST) or len(self._items) < UNREAD_LIMIT:
-            self._items.append(item)
-            self._news.set()
+        output = len(item.text) if isinstance(item, JobOutputItem) else 0
+        too_many = len(self._items) >= UNREAD_LIMIT
+        if isinstance(item, _DROPPED_FIRST) and (
+            too_many or self._output + output > UNREAD_OUTPUT_LIMIT
+        ):
+            return
+        self._items.append(item)
+        self._output += output
+        self._news.set()
 
 
 class JobFeed:
