@@ -14,6 +14,10 @@ from catena.core.plugins import function
 FOLDER = Path("/etc/alternatives")
 #: Folder of update-alternatives' records, by OS family.
 _RECORDS = {"RedHat": "/var/lib/alternatives", "Suse": "/var/lib/rpm/alternatives"}
+#: Package of the tool, by OS family.
+_PACKAGES = {"Debian": "dpkg", "RedHat": "alternatives"}
+#: Seconds after which the tool is ended.
+_DEADLINE = 60
 _NAME = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+:@-]*\Z")
 
 
@@ -35,9 +39,18 @@ def _tool(context: Context) -> str:
 
 def _ran(context: Context, *words: str) -> Tuple[bool, str]:
     """Return whether the tool succeeded, and its output."""
-    ran = context.call(
-        "cmd.run_all", [_tool(context), *words], python_shell=False, ignore_retcode=True
-    )
+    try:
+        ran = context.call(
+            "cmd.run_all",
+            [_tool(context), *words],
+            python_shell=False,
+            ignore_retcode=True,
+            timeout=_DEADLINE,
+            env={"LC_ALL": "C"},
+        )
+    except CommandExecutionError as problem:
+        package = _PACKAGES.get(str(context.grains.get("os_family")), "update-alternatives")
+        raise CommandExecutionError(f"{problem}; it is in the package {package}") from problem
     failed = bool(ran["retcode"])
     return not failed, str(ran["stderr"] if failed and ran["stderr"] else ran["stdout"])
 
@@ -45,7 +58,9 @@ def _ran(context: Context, *words: str) -> Tuple[bool, str]:
 def _need(context: Context, *words: str) -> str:
     done, said = _ran(context, *words)
     if not done:
-        raise CommandExecutionError(f"{_tool(context)} {words[0]}: {said.strip()[-2000:]}")
+        told = said.strip()[-2000:]
+        prefix = "" if told.startswith(_tool(context)) else f"{_tool(context)} {words[0]}: "
+        raise CommandExecutionError(f"{prefix}{told}")
     return said
 
 

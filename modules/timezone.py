@@ -16,6 +16,13 @@ from catena.modules.file.content import write
 ZONES = Path("/usr/share/zoneinfo")
 LOCALTIME = Path("/etc/localtime")
 NAME_FILE = Path("/etc/timezone")
+#: Its third line says whether the hardware clock keeps UTC or LOCAL time; default: UTC.
+ADJTIME = Path("/etc/adjtime")
+#: Exists if systemd runs this host.
+_SYSTEMD = Path("/run/systemd/system")
+#: First lines of a new ADJTIME: no drift is known.
+_NO_DRIFT = ("0.0 0 0.0", "0")
+_CLOCKS = ("UTC", "localtime")
 
 
 def zone_file(timezone: str) -> Path:
@@ -81,6 +88,43 @@ def set_zone(context: Context, timezone: str) -> bool:
     place_link(LOCALTIME, str(path), force=True)
     if NAME_FILE.exists():
         write(NAME_FILE, f"{timezone}\n".encode())
+    return True
+
+
+@function(inline=True)
+def get_hwclock(context: Context) -> str:
+    """Return the time that the hardware clock keeps: "UTC" or "localtime"."""
+    lines = _adjtime()
+    return "localtime" if len(lines) > 2 and lines[2].strip() == "LOCAL" else "UTC"
+
+
+def _adjtime() -> List[str]:
+    try:
+        return ADJTIME.read_text(encoding="ascii", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+@function()
+def set_hwclock(context: Context, clock: str) -> bool:
+    """Let the hardware clock keep "UTC" or "localtime"; return True.
+
+    Raises:
+        UsageError: *clock* is neither.
+        CommandExecutionError: it can't be set.
+    """
+    from catena.modules.shared import programs
+
+    if clock not in _CLOCKS:
+        raise UsageError(f"the hardware clock keeps UTC or localtime, not {str(clock)[:80]!r}")
+    local = clock == "localtime"
+    if _SYSTEMD.is_dir():
+        programs.need(context, ["timedatectl", "set-local-rtc", str(int(local))], "systemd")
+    found = _adjtime()
+    drift = found[:2] if len(found) >= len(_NO_DRIFT) else list(_NO_DRIFT)
+    wanted = [*drift, "LOCAL" if local else "UTC"]
+    if found != wanted:
+        write(ADJTIME, "".join(f"{line}\n" for line in wanted).encode(), "0644")
     return True
 
 

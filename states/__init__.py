@@ -6,6 +6,7 @@ from typing import Dict
 
 #: State modules by the part of the name before the dot; imported on first use.
 INDEX: Dict[str, str] = {
+    "alternatives": "catena.states.alternatives",
     "archive": "catena.states.archive",
     "cmd": "catena.states.cmd",
     "cron": "catena.states.cron",
@@ -23,5 +24,6 @@ INDEX: Dict[str, str] = {
     "service": "catena.states.service",
     "stateconf": "catena.states.stateconf",
     "test": "catena.states.test",
+    "timezone": "catena.states.timezone",
     "user": "catena.states.user",
 }

@@ -54,6 +54,10 @@ def looks(fun: str, name: str = "{s}/file", /, **args: Any) -> Example:
 
 
 EXAMPLES = (
+    does("alternatives.install", "tool", link="/usr/bin/tool", path="{s}/new", priority=1),
+    does("alternatives.remove", "tool", path="/opt/old"),
+    does("alternatives.auto", "tool"),
+    does("alternatives.set", "tool", path="/opt/other"),
     does("archive.extracted", "{s}/out", source="{s}/a.tar", enforce_toplevel=False),
     does("archive.extracted", "{s}/deep/out", source="{s}/a.tar", enforce_toplevel=False),
     does("cmd.call", "c", func=lambda: Path(os.environ["SANDBOX"], "called").touch()),
@@ -184,6 +188,7 @@ EXAMPLES = (
     looks("test.show_notification", "x", text="t"),
     looks("test.succeed_with_changes", "x"),
     looks("test.succeed_without_changes", "x"),
+    does("timezone.system", "Pacific/Pitcairn"),
     does("user.present", "catena-none", password="p", hash_password=True),
     does("user.present", "nobody", shell="/bin/other"),
     does("user.absent", "nobody"),
@@ -226,6 +231,9 @@ def _up(context: Context, name: str) -> bool:
 
 #: What the functions say by which states look at services, packages and passwords.
 _ANSWERS: dict[str, Callable[..., Any]] = {
+    "alternatives.check_exists": lambda context, name, path: path.startswith("/opt/"),
+    "alternatives.display": lambda context, name: f"{name} - manual mode",
+    "alternatives.show_current": lambda context, name: "/opt/old",
     "service.available": lambda context, name: True,
     "service.status": _up,
     "service.enabled": lambda context, name: name == "up",
