@@ -8,6 +8,7 @@ from catena.core.job import JobReturn, JobSpec
 from catena.core.redact import hide_arguments
 from catena.minion.jobs.folder import JobFolderError, ReturnExtras
 from catena.minion.jobs.lifecycle import JobEvent, Stage
+from catena.minion.jobs.queue import entry_of
 from catena.minion.jobs.record import Job, Parts
 from catena.transport import wire
 from catena.transport.messages import JobReturned
@@ -49,16 +50,31 @@ class Outcomes:
         self._settle(job, JobEvent.outcome, body)
 
     def _settle(self, job: Job, cause: JobEvent, body: Optional[bytes]) -> None:
-        """Store a job's outcome and free its place in the queue."""
+        """Store a job's outcome, and free its place in the queue once it is durable."""
         parts = self._parts
         parts.jobs.move(job, cause)
         job.outcome, job.work, job.order = body, None, None
         job.position = job.begin_by = job.reserved = None
         job.begin_kept, job.unclaimed = False, 0
-        parts.queue.drop(job.jid)
         why = self._keep(job)
         if why:
+            parts.queue.drop(job.jid)
+            if cause is JobEvent.outcome:
+                self._hold_place(job.jid)
             parts.log.error(f"job {job.jid}: its return cannot be stored yet: {why}")
+
+    def _hold_place(self, jid: str) -> None:
+        """Let no other serial job begin: what this one reported decides which one may.
+
+        The start of another chain would fail if this job's chain waits for a reboot.
+        """
+        try:
+            entry = entry_of(self._parts.store.spec(jid))
+        except JobFolderError:
+            # Without its order the job is reported as damaged, and reports nothing about a chain.
+            return
+        if entry.serial:
+            self._parts.queue.attach(entry)
 
     def retry(self) -> bool:
         """Retry the returns that could not be stored; return whether one is durable now."""
@@ -82,5 +98,6 @@ class Outcomes:
             return str(error)
         job.outcome = None
         self._parts.jobs.move(job, JobEvent.keep)
+        self._parts.queue.drop(jid)
         self._parts.listener.on_done(jid, aside)
         return ""

@@ -13,7 +13,7 @@ import pytest
 
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
-from catena.core.job import ChainManifest, JobSpec, Payload
+from catena.core.job import ChainManifest, JobReturn, JobSpec, Payload
 from catena.core.payloads import of_chain
 from catena.minion.jobs.decide import PROCESSES
 from catena.minion.jobs.folder import Claim, JobFolder, ReturnExtras
@@ -26,6 +26,8 @@ from catena.minion.jobs.supervisor import DIED_AGAIN, LOOK_SECONDS, NOT_BEGUN
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.start.blob import StartData
+from catena.transport import wire
+from catena.transport.messages import JobReturned
 
 JID = "20260101000000000001"
 
@@ -73,6 +75,73 @@ def test_agent_starts_and_sends_a_return_on_a_full_disk(
     runner.tick(3 * LOOK_SECONDS)
     assert told.done == [JID] and runner.next_due() is None
     assert str(folder.read_return(10_000).value).startswith("interrupted")
+
+
+class Learning(Told):
+    """A listener that learns from each return that a chain waits on this host, as the agent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner: JobRunner | None = None
+
+    def on_done(self, jid: str, aside: ReturnExtras) -> None:
+        super().on_done(jid, aside)
+        assert self.runner is not None
+        if aside.open_chain:
+            self.runner.held_by = Work("chain", aside.open_chain)
+
+
+def test_next_chain_waits_for_what_a_return_reports_that_a_full_disk_delays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = StartData(MinionSettings(cache_dir=str(tmp_path / "c")), "m1", "mach1", str(tmp_path))
+    clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Learning(), Forks()
+    log = Log.open(str(tmp_path / "log"), "info", clock)
+    runner = told.runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
+    following, beside = f"{JID[:-1]}2", f"{JID[:-1]}3"
+    for jid, fun, args in (
+        (JID, "mgractionchains.start", (7,)),
+        (following, "mgractionchains.start", (8,)),
+        (beside, "test.ping", ()),
+    ):
+        assert runner.order(JobSpec(jid, fun, args)) == ""
+    runner.start_next()
+    assert made.jids == [JID, beside]
+    for jid, aside in ((JID, ReturnExtras(open_chain=7)), (beside, ReturnExtras())):
+        body = wire.pack_body(JobReturned(JobReturn(jid, "", (), True, 0, {}, 0.0, 0.0)))
+        runner.store.folder(jid).finish(body, aside)
+    with monkeypatch.context() as patch:
+        patch.setattr(JobStore, "keep_return", full)
+        runner.finished(JID)
+        runner.finished(beside)
+        runner.tick(2 * LOOK_SECONDS)
+        assert told.done == [] and made.jids == [JID, beside]
+        assert runner.queue.running() == [JID]
+        assert [(row["jid"], row["state"]) for row in runner.describe()] == [
+            (JID, "returning"),
+            (following, "queued"),
+        ]
+    runner.tick(4 * LOOK_SECONDS)
+    assert told.done == [JID, beside]
+    # Chain 7 waits for its reboot, so chain 8 does not begin.
+    assert made.jids == [JID, beside] and runner.queue.waiting() == [following]
+
+
+def test_job_that_returns_twice_frees_its_place_although_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, made, told = ordered(tmp_path, "mgractionchains.start")
+    following = f"{JID[:-1]}2"
+    assert runner.order(JobSpec(following, "state.apply")) == ""
+    body = wire.pack_body(JobReturned(JobReturn(JID, "", (), True, 0, {}, 0.0, 0.0)))
+    runner.store.folder(JID).finish(body)
+    with monkeypatch.context() as patch:
+        patch.setattr(JobStore, "keep_return", full)
+        runner.finished(JID)
+        assert made.jids == [JID] and told.done == []
+        # The master acknowledges the return that an earlier agent process had sent.
+        runner.stored(JID)
+        assert made.jids == [JID, following]
 
 
 class Forks:
