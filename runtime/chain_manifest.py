@@ -55,7 +55,7 @@ def file_name(chain_id: int, machine_id: str, number: int) -> str:
 
 
 def check(manifest: ChainManifest, chain_id: int, machine_id: str) -> None:
-    """Refuse a manifest of another chain or host, or with invalid names or numbers.
+    """Refuse a manifest of another chain or host, or with invalid names, numbers or boundaries.
 
     Raises:
         UsageError: the message says what is wrong.
@@ -81,6 +81,26 @@ def check(manifest: ChainManifest, chain_id: int, machine_id: str) -> None:
             )
         if not 0 <= chunk.size <= CHUNK_SIZE_LIMIT:
             raise LimitError(f"chain {chain_id}: chunk {position} of {chunk.size} bytes")
+        _check_boundary(chain_id, chunk, position == len(manifest.chunks))
+
+
+def _check_boundary(chain_id: int, chunk: ChunkManifest, is_last: bool) -> None:
+    """Refuse a chunk that ends a chain with chunks left, or waits with no chunk to follow.
+
+    Raises:
+        UsageError: the message names the chunk.
+    """
+    has_boundary = chunk.boundary is not Boundary.none
+    if has_boundary and is_last:
+        raise UsageError(
+            f"chain {chain_id}: the last chunk, {chunk.number}, ends with the boundary "
+            f"{chunk.boundary.value!r}; no chunk follows it"
+        )
+    if not has_boundary and not is_last:
+        raise UsageError(
+            f"chain {chain_id}: chunk {chunk.number} ends without a boundary, but chunk "
+            f"{chunk.number + 1} follows it"
+        )
 
 
 def fetch_chunk(files: FileClient, chunk: ChunkManifest) -> bytes:

@@ -404,13 +404,15 @@ class ChainHost:
         after the reboot therefore does not require another reboot.
 
         Raises:
-            InvalidStateError: the chain is not on this host, or has no such chunk.
+            InvalidStateError: the chain is not on this host, has no such chunk, or no boundary
+                before it.
         """
         chain = self.store.look(chain_id)
         if chain is None:
             raise InvalidStateError(f"chain {chain_id} was not started on this host")
-        chunk = chain.chunk(number)
-        previous = chain.chunk(number - 1) if number > 1 else chunk
+        chunk, previous = chain.chunk(number), chain.chunk(number - 1)
+        if previous.boundary is Boundary.none:
+            raise InvalidStateError(f"chain {chain_id}: no boundary before chunk {number}")
         boot_id, session = self.host.boot_id(), self.host.agent_session()
         action = chain.boundary_action(previous.number)
         if action is not None and chain.view.action(action.action_id).attempt:
@@ -477,18 +479,27 @@ def _is_proven_final(chain: Chain, host: BaseHost) -> bool:
 
 
 def _boundary_after(chain: Chain, host: BaseHost) -> Optional[After]:
-    """Return the agent's task at the end of the chain's chunk; None if it is done."""
-    view = chain.view
-    boundary = chain.chunk(view.chunk).boundary
-    action = chain.boundary_action(view.chunk)
-    begun = view.action(action.action_id) if action else None
+    """Return the agent's task at the end of the chain's chunk; None if it is done.
+
+    Raises:
+        InvalidStateError: the chunk's boundary is of a kind that has no task here.
+    """
+    chunk = chain.chunk(chain.view.chunk)
+    action = chain.boundary_action(chunk.number)
+    begun = chain.view.action(action.action_id) if action else None
     boot_id, session = host.boot_id(), host.agent_session()
     common = (chain.manifest.chain_id, begun.delay_seconds if begun else 0)
-    if boundary is Boundary.agent_upgrade:
+    if chunk.boundary is Boundary.agent_upgrade:
         asked = begun.session if begun and begun.attempt else session
         if asked != session:
             return None
         return After(AfterKind.restart_agent, *common, (), boot_id, session)
+    # A reboot that is the chain's last action is armed too; no chunk waits behind it.
+    if chunk.boundary not in (Boundary.reboot, Boundary.none):
+        raise InvalidStateError(
+            f"chain {chain.manifest.chain_id}: this agent has no task for the boundary "
+            f"{str(chunk.boundary)!r} of chunk {chunk.number}"
+        )
     if begun is None or begun.state is not ActionState.armed or begun.boot_id != boot_id:
         return None
     return After(AfterKind.reboot, *common, tuple(host.reboot_command()), boot_id, session)

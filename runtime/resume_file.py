@@ -29,6 +29,7 @@ from catena.core.files import (
     write_durable,
 )
 from catena.core.frozen import dataclass
+from catena.core.job import Boundary
 from catena.core.removal import remove_entry
 from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
@@ -85,6 +86,8 @@ class ResumePoint:
 
 _FIELDS = {f.name: f for f in frozen.fields(ResumePoint)}
 _NUMBERS = frozenset({"actionchain_id", "chunk", "epoch", "next_action_id"})
+#: What a chain can wait for.
+_BOUNDARIES = tuple(kind.value for kind in Boundary if kind is not Boundary.none)
 
 
 class ResumeFile:
@@ -273,8 +276,9 @@ def parse(data: bytes, key: bytes) -> ResumePoint:
     """Return the resume point in the bytes of a resume file.
 
     Raises:
-        MalformedResumeFileError: the HMAC is wrong, a key is unknown, missing or repeated, or a
-            value has the wrong type.
+        MalformedResumeFileError: the HMAC is wrong, a key is unknown, missing or repeated, a
+            value has the wrong type, or this agent does not know the boundary (a newer one wrote
+            the file).
     """
     body, mark, tail = data.rpartition(b"hmac: ")
     proof = hmac_sha256(key, body).hex().encode("ascii")
@@ -292,6 +296,10 @@ def parse(data: bytes, key: bytes) -> ResumePoint:
     missing = [n for n, f in _FIELDS.items() if n not in values and _is_required(f)]
     if missing:
         raise MalformedResumeFileError(f"key {missing[0]!r} is missing")
+    if values["boundary"] not in _BOUNDARIES:
+        raise MalformedResumeFileError(
+            unknown("boundary", values["boundary"][:80], _BOUNDARIES, few=True)
+        )
     return ResumePoint(**values)
 
 

@@ -7,12 +7,12 @@ import os
 import select
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from catena.core.errors import InvalidStateError
-from catena.core.job import ActionKind
+from catena.core.job import ActionKind, Boundary
 from catena.runtime import chain_run
 from catena.runtime.host import AfterKind, BaseHost
 from catena.runtime.journal import Journal
@@ -180,6 +180,41 @@ def test_agent_upgrade_continues_only_in_the_new_agent(host: Any) -> None:
     host.restart_agent()
     assert host.resume().ret.success
     assert host.actions_witnessed() == [1, 2, 3]
+
+
+def test_chain_with_a_chunk_behind_no_boundary_is_refused_before_its_first_action(
+    host: Any,
+) -> None:
+    host.render([host.action(1), host.action(2, REBOOT)], [host.action(3)])
+    first, second = host.manifest.chunks
+    first = dataclasses.replace(first, boundary=Boundary.none)
+    host.manifest = dataclasses.replace(host.manifest, chunks=(first, second))
+    outcome = host.start()
+    assert "chunk 1 ends without a boundary" in outcome.ret.value
+    assert (outcome.after, host.actions_witnessed()) == (None, [])
+
+
+def test_resume_file_is_not_written_for_a_chunk_without_a_boundary_before_it(host: Any) -> None:
+    host.render([host.action(1)])
+    host.start()
+    assert "no chunk 0" in host.call("mgractionchains.next", 131, 1).ret.value
+    assert "no chunk 2" in host.call("mgractionchains.next", 131, 2).ret.value
+    assert host.call("mgractionchains.get_pending_resume").ret.value == {}
+
+
+def test_unknown_boundary_is_refused_instead_of_being_taken_for_a_reboot(host: Any) -> None:
+    reference(host)
+    host.start()
+    bare = BaseHost(host.place, cast(Any, None))
+    chain = chain_run.ChainHost(bare).store.look(131)
+    assert chain is not None
+    after = chain_run._boundary_after(chain, bare)
+    assert after is not None and after.kind is AfterKind.reboot
+    first, second = chain.manifest.chunks
+    first = dataclasses.replace(first, boundary=cast(Any, "kernel"))
+    chain.manifest = dataclasses.replace(chain.manifest, chunks=(first, second))
+    with pytest.raises(InvalidStateError, match="no task for the boundary 'kernel' of chunk 1"):
+        chain_run._boundary_after(chain, bare)
 
 
 def test_new_agent_that_does_not_start_fails_the_upgrade(host: Any) -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from catena.core.errors import LimitError, UsageError
-from catena.core.job import ActionKind, ActionManifest, ChainManifest
+from catena.core.job import ActionKind, ActionManifest, Boundary, ChainManifest
 from catena.runtime.chain_manifest import actions_of, check
 from tests.unit.runtime.manifests import CHUNK, MANIFEST
 
@@ -103,6 +103,28 @@ def test_valid_manifest_is_accepted() -> None:
 )
 def test_invalid_manifest_is_refused_with_the_reason(manifest: ChainManifest, why: str) -> None:
     assert why in refusal(manifest)
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "why"),
+    [
+        ((Boundary.reboot, Boundary.agent_upgrade, Boundary.none), ""),
+        ((Boundary.none, Boundary.none), "chunk 1 ends without a boundary, but chunk 2 follows"),
+        ((Boundary.reboot, Boundary.reboot), "the last chunk, 2, ends with the boundary 'reboot'"),
+        ((Boundary.agent_upgrade,), "the last chunk, 1, ends with the boundary 'agent_upgrade'"),
+    ],
+)
+def test_chunk_has_a_boundary_exactly_when_another_one_follows(
+    boundaries: tuple[Boundary, ...], why: str
+) -> None:
+    chunks = tuple(
+        dataclasses.replace(
+            CHUNK, number=n, sls=f"actionchains.actionchain_131_abc_{n}", boundary=boundary
+        )
+        for n, boundary in enumerate(boundaries, 1)
+    )
+    found = refusal(dataclasses.replace(MANIFEST, chunks=chunks))
+    assert why in found and bool(why) == bool(found)
 
 
 def test_manifest_with_more_chunks_than_the_limit_is_refused() -> None:

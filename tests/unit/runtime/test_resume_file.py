@@ -123,7 +123,7 @@ def test_clearing_removes_both_and_says_whether_there_was_one(file: ResumeFile) 
         persist_boot_time=st.text(),
         boot_id=st.text(),
         session=st.text(),
-        boundary=st.text(),
+        boundary=st.sampled_from(["reboot", "agent_upgrade"]),
         sha256=st.text(),
         epoch=st.integers(0, 10**9),
         ssh_extra_filerefs=st.text(),
@@ -131,6 +131,23 @@ def test_clearing_removes_both_and_says_whether_there_was_one(file: ResumeFile) 
 )
 def test_resume_file_keeps_any_text(point: ResumePoint) -> None:
     assert parse(serialise(point, KEY), KEY) == point
+
+
+@pytest.mark.parametrize(
+    ("boundary", "why"),
+    [
+        ("kernel", "unknown boundary 'kernel'; there are reboot, agent_upgrade"),
+        ("rebot", "unknown boundary 'rebot'; did you mean 'reboot'?"),
+        ("none", "unknown boundary 'none'; there are reboot, agent_upgrade"),
+    ],
+)
+def test_resume_file_that_waits_for_an_unknown_boundary_is_refused(
+    file: ResumeFile, boundary: str, why: str
+) -> None:
+    file.write(dataclasses.replace(POINT, boundary=boundary))
+    with pytest.raises(MalformedResumeFileError) as caught:
+        file.waiting()
+    assert why in str(caught.value) and "to give that chain up" in str(caught.value)
 
 
 @given(place=st.integers(0, len(serialise(POINT, KEY)) - 1), value=st.integers(0, 255))
