@@ -334,9 +334,20 @@ class Jobs:
     def _expire(self, conn: sa.Connection, now: float) -> int:
         rows = job_rows.due_to_expire(conn, now)
         for row in rows:
-            detail = "not delivered in time; the minion was not connected"
+            _, minion, state = row
+            detail = f"not delivered in time; {self._why_unsent(minion, Delivery(state))}"
             self._deliveries.move(conn, row, DeliveryEvent.expire, Actor.system, detail)
         return len(rows)
+
+    def _why_unsent(self, minion: str, state: Delivery) -> str:
+        """Return why a delivery that has just expired was not sent."""
+        if minion not in self._deliveries:
+            return "the minion was not connected"
+        if state is Delivery.held:
+            return "it waited for a place in its batch"
+        if self._deliveries.ssh.takes(minion):
+            return "no visit over SSH began it"
+        return "the minion was connected, but the order could not be sent to it"
 
 
 def _known(conn: sa.Connection, request: JobRequest) -> Submitted | None:

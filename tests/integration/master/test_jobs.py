@@ -150,6 +150,42 @@ async def test_expired_job_is_not_sent_later() -> None:
         assert (await master.views.list(JobList(active=True))) == []
 
 
+async def details(master: Bench, jid: str) -> dict[str, str]:
+    shown = await master.views.show(jid)
+    return {name: f"{one.state}: {one.detail}" for name, one in shown.minions.items()}
+
+
+async def test_expired_job_says_why_each_minion_did_not_get_it() -> None:
+    async with a_master(job_expiry_hours=1) as master:
+        await master.connect("a", "b")
+        await master.accept("gone")
+        done = await master.submit(batch="1")
+        assert await master.states(done.jid) == {"a": "sent", "b": "held", "gone": "held"}
+        master.hand.advance(3601.0)
+        assert await master.jobs.expire() == 2
+        late = "expired: not delivered in time; "
+        assert await details(master, done.jid) == {
+            "a": "sent: ",
+            "b": late + "it waited for a place in its batch",
+            "gone": late + "the minion was not connected",
+        }
+
+
+async def test_expired_job_of_a_connected_minion_does_not_call_it_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with a_master(job_expiry_hours=1) as master:
+        await master.connect("web1")
+        monkeypatch.setattr(master.wire, "send", lambda *_: False)
+        done = await master.submit()
+        master.hand.advance(3601.0)
+        assert await master.jobs.expire() == 1
+        why = "the minion was connected, but the order could not be sent to it"
+        assert await details(master, done.jid) == {
+            "web1": f"expired: not delivered in time; {why}"
+        }
+
+
 async def test_queued_jobs_survive_a_clock_that_is_set_ahead() -> None:
     async with a_master(job_expiry_hours=1) as master:
         web1 = await master.accept("web1")

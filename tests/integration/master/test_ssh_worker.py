@@ -145,6 +145,18 @@ async def test_job_of_a_host_that_is_never_reached_expires(
         assert text == "not started in time over SSH: connect: refused"
 
 
+async def test_job_that_expires_before_any_visit_is_not_called_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with masters(monkeypatch, {"web1": Host()}) as master:
+        monkeypatch.setattr(master.ssh, "wake", lambda names: None)
+        done = await master.submit(tgt="web1")
+        master.hand.advance(DAY + 10)
+        assert await master.jobs.expire() == 1
+        detail = (await master.views.show(done.jid)).minions["web1"].detail
+        assert detail == "not delivered in time; no visit over SSH began it"
+
+
 async def test_chain_that_is_paused_before_its_host_is_reached_begins_when_continued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
