@@ -10,6 +10,7 @@ import click
 from catena.cli.chain_actions import action, action_options
 from catena.cli.chain_watch import follow_chain
 from catena.cli.connection import connect
+from catena.cli.groups import CommandGroup
 from catena.cli.output.chains import chain_text, listing, named
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
@@ -36,7 +37,7 @@ from catena.core.errors import UsageError
 _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def chain() -> None:
     """Create, schedule and watch action chains. CHAIN is a label or an id."""
 

@@ -11,9 +11,9 @@ import click
 
 from catena import __version__
 from catena.cli import common_options
+from catena.cli.groups import CommandGroup
 from catena.cli.streams import unwritten
 from catena.core.errors import CatenaError, UsageError
-from catena.core.suggest import unknown
 
 #: Command -> (module, attribute, one line for --help). The help is here so that `catena --help`
 #: imports no command.
@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
 _OWN = {"-c": "DIR", "--config-dir": "DIR", "--request-key": "NAME"}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group whose commands are imported at first use."""
 
     def list_commands(self, ctx: click.Context) -> List[str]:
@@ -60,10 +60,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: List[str]
     ) -> Tuple[Optional[str], Optional[click.Command], List[str]]:
-        """Return the command, or suggest the nearest one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(unknown("command", args[0], COMMANDS))
-        if args:
+        """Start the log that the options ask for; return the command."""
+        if args and args[0] in COMMANDS:
             common_options.start_log(ctx, args[0])
         return super().resolve_command(ctx, args)
 

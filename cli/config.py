@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from catena.cli.config_findings import mistakes, warnings
+from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
 from catena.client.settings import read
 from catena.core import frozen
@@ -22,7 +23,7 @@ from catena.core.errors import ConfigError
 _KINDS: Any = {"master": (MasterSettings, MASTER_KEYS), "minion": (MinionSettings, MINION_KEYS)}
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def config() -> None:
     """Check the configuration."""
 

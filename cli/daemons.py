@@ -8,6 +8,7 @@ import click
 
 from catena.cli import common_options
 from catena.cli.connection import connect
+from catena.cli.groups import CommandGroup
 from catena.cli.output import renderer
 from catena.cli.output.plain import document
 from catena.cli.output.table import clock, table
@@ -47,7 +48,7 @@ def master(ctx: click.Context, new_store: bool) -> int:
     return run(settings, folder, new_store=new_store, warnings=loaded.not_yet)
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.pass_context
 def minion(ctx: click.Context) -> None:
     """Run the minion daemon; with list or show, ask the master about minions."""

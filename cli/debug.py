@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def debug() -> None:
     """Show information for tests of catena itself."""
 

@@ -8,6 +8,7 @@ import click
 
 from catena.cli.arguments import split
 from catena.cli.connection import connect
+from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable
 from catena.client.requests import events
@@ -16,7 +17,7 @@ from catena.core.errors import UsageError
 from catena.core.finite import finite
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def event() -> None:
     """Watch events and send one."""
 

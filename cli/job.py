@@ -7,6 +7,7 @@ from typing import Any, Optional, Tuple
 import click
 
 from catena.cli.connection import connect
+from catena.cli.groups import CommandGroup
 from catena.cli.output import OUTPUTS, renderer
 from catena.cli.output.answers import state_options, style
 from catena.cli.output.jobs import job_text
@@ -18,7 +19,7 @@ from catena.client.requests import jobs
 from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def job() -> None:
     """List, show, watch and cancel jobs."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 import click
 
 from catena.cli.connection import connect
+from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
 from catena.cli.output.table import age, table
 from catena.client.connection import MasterClient
@@ -27,7 +28,7 @@ LOOK_SECONDS = 0.05
 _ALL = click.option("--all", "-A", "everything", is_flag=True, help="Every key.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def key() -> None:
     """Accept, reject and delete minion keys."""
 

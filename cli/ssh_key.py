@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Dict, List, Tuple
 
 import click
 
+from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.ssh import client_files
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _ROSTER = click.option("--roster", default="", help="Roster file instead of the configured one.")
 
 
-@click.group("ssh-key")
+@click.group("ssh-key", cls=CommandGroup)
 def ssh_key() -> None:
     """Trust, list and forget host keys of SSH hosts."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
+from catena.cli.groups import CommandGroup
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.output.plain import document
@@ -41,7 +42,7 @@ _DAY_SECONDS = 86400.0
 _ASKPASS = click.option("--askpass", is_flag=True, help="Ask for the password for login and sudo.")
 
 
-@click.group("ssh-run")
+@click.group("ssh-run", cls=CommandGroup)
 def ssh_run() -> None:
     """List, collect and end runs that commands left on hosts; clean hosts.
 

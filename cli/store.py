@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Optional
 
 import click
 
+from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.client.settings import master_settings
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _MIB = 1024 * 1024
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def store() -> None:
     """Back up, restore, check, upgrade and prune the master's database."""
 

@@ -5,15 +5,40 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from catena import __version__
 from catena.cli.commands import COMMANDS, cli, run
+from catena.cli.groups import CommandGroup
 
 
 def test_mistyped_command_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["chian", "list"]) == 2
     assert "did you mean 'chain'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("chain aply", "unknown catena chain command 'aply'; did you mean 'apply'?"),
+        ("ssh-key pign", "unknown catena ssh-key command 'pign'; there are forget, list, trust"),
+        ("minion lst", "unknown catena minion command 'lst'; did you mean 'list'?"),
+        ("pign", "unknown catena command 'pign'; there are call, chain,"),
+    ],
+)
+def test_unknown_command_is_refused_with_the_nearest_or_all_names(
+    words: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_every_group_refuses_unknown_commands_alike() -> None:
+    context = cli.make_context("catena", ["--config-dir", "/nowhere", "call"])
+    found = [cli.get_command(context, name) for name in COMMANDS]
+    groups = [command for command in found if isinstance(command, click.Group)]
+    assert groups and all(isinstance(group, CommandGroup) for group in groups)
 
 
 def test_missing_master_is_exit_code_3_with_advice(
@@ -41,7 +66,7 @@ def test_help_imports_no_command_module_and_no_large_library() -> None:
         "run(['--help'])\n"
         "heavy = {'zmq', 'yaml', 'jinja2', 'sqlalchemy', 'paramiko', 'asyncio', 'msgpack'}\n"
         "ours = {m for m in sys.modules if m.startswith('catena.cli.')}\n"
-        "early = ('main', 'commands', 'common_options', 'streams')\n"
+        "early = ('main', 'commands', 'common_options', 'groups', 'streams')\n"
         "ours -= {f'catena.cli.{name}' for name in early}\n"
         "loaded = heavy & set(sys.modules) | ours\n"
         "print(sorted(loaded), file=sys.stderr)\n"
