@@ -36,7 +36,7 @@ from catena.master.jobs.returns import Returns
 from catena.master.process.clocks import ClockReading
 from catena.master.push import decide, rows
 from catena.master.push import messages as m
-from catena.master.push.decide import EndedVisit, Leave, OpenJob, VisitPurpose
+from catena.master.push.decide import EndedVisit, Leave, OpenJob, VisitPurpose, VisitVerdict
 from catena.master.push.hosts import RosterHosts
 from catena.master.push.lifecycle import HOST, HostEvent, HostState
 from catena.master.push.looks import Looks
@@ -55,8 +55,11 @@ SHORTEST_SECONDS = 0.05
 LEASE_SECONDS = 30.0
 #: Seconds between checks for a cancelled job during a visit.
 HOLD_SECONDS = 0.5
-#: Seconds between renewals of a visit's lease.
+#: Seconds between renewals of a visit's lease, and between attempts after one failed.
 LEASE_EVERY = 10.0
+RENEW_AGAIN_SECONDS = 2.0
+#: Seconds before the end of its lease at which a visit ends, if the lease could not be renewed.
+STOP_SECONDS = 5.0
 #: Seconds between comparisons of all open jobs with the roster, in case a wake was lost.
 SWEEP_SECONDS = 60.0
 
@@ -112,6 +115,8 @@ class _Visit:
     purpose: VisitPurpose
     #: The lease of the host, required for all that the visit stores about it.
     lease: Lease
+    #: Ends the visit shortly before the lease does; every renewal reschedules it.
+    limit: asyncio.Timeout
     task: asyncio.Task[None] | None = None
     visitor: Visitor | None = None
     #: Current phase, and the phase that was stored last.
@@ -291,6 +296,8 @@ class SshWorker:
     async def _begin(self, row: HostRecord, purpose: VisitPurpose) -> None:
         """Take the lease of a host and its job, then start the visit."""
         now = self._parts.clocks().wall
+        # Created before the claim, so that the visit never outlasts its lease.
+        limit = asyncio.timeout(LEASE_SECONDS - STOP_SECONDS)
 
         def claim(conn: sa.Connection) -> Lease | None:
             if not rows.move(conn, row, HostEvent.visit, Actor.system, now, detail=""):
@@ -312,7 +319,7 @@ class SshWorker:
         if lease is None:
             return
         failpoints.hit("visit.claimed")
-        visit = _Visit(row.id, purpose, lease, tries=row.tries)
+        visit = _Visit(row.id, purpose, lease, limit, tries=row.tries)
         self._visits[row.id] = visit
         visit.task = asyncio.create_task(self._visit(visit), name=f"ssh {row.id}")
 
@@ -320,7 +327,10 @@ class SshWorker:
         holding = asyncio.create_task(self._maintain(visit))
         ended = EndedVisit(decide.VisitEnd.away, "the visit was cancelled")
         try:
-            ended = await self._go(visit)
+            ended = await self._go_with_lease(visit)
+        except LeaseLostError:
+            ended = EndedVisit(decide.VisitEnd.away, "its lease was lost or could not be renewed")
+            LOG.warning("the visit of %s ends: %s", visit.host, ended.text)
         except VisitDiedError as error:
             ended = EndedVisit(decide.VisitEnd.away, str(error))
         except StoreUnavailableError as error:
@@ -338,7 +348,29 @@ class SshWorker:
             holding.cancel()
             if visit.visitor is not None:
                 await visit.visitor.end()
-            await self._leave(visit, ended)
+            try:
+                await self._leave(visit, ended)
+            except CatenaError as error:
+                # The visit is released when its lease has expired.
+                LOG.warning("the end of the visit of %s is not stored: %s", visit.host, error)
+            finally:
+                self._visits.pop(visit.host, None)
+                self._news.set()
+                self._parts.left()
+
+    async def _go_with_lease(self, visit: _Visit) -> EndedVisit:
+        """Carry out a visit while no other master can have its lease.
+
+        Raises:
+            LeaseLostError: another master has the lease, or it could not be renewed in time.
+        """
+        try:
+            async with visit.limit:
+                return await self._go(visit)
+        except TimeoutError:
+            if visit.limit.expired():
+                raise LeaseLostError from None
+            raise
 
     async def _go(self, visit: _Visit) -> EndedVisit:
         order = await self._order(visit)
@@ -398,9 +430,13 @@ class SshWorker:
             spec = await self._spec(job.jid, visit.host)
             chain_id = spec.payload.number if spec is not None and spec.payload is not None else 0
         looks = self._parts.looks
-        verdict = await self._store.write(
-            lambda conn: looks.take(conn, visit.host, facts, job, chain_id)
-        )
+
+        def take(conn: sa.Connection) -> VisitVerdict:
+            # A newer visit may have found the host in a later boot.
+            leases.require(conn, visit.lease)
+            return looks.take(conn, visit.host, facts, job, chain_id)
+
+        verdict = await self._store.write(take)
         failpoints.hit("visit.looked")
         assert visit.visitor is not None
         if verdict.remind:
@@ -427,13 +463,14 @@ class SshWorker:
 
     async def _maintain(self, visit: _Visit) -> None:
         """Renew the lease, show the visit's phase, and forward a cancellation of its job."""
-        held = self._parts.clocks().mono
+        due = self._next_renewal(LEASE_EVERY)
         while True:
             await asyncio.sleep(HOLD_SECONDS)
             try:
-                if self._parts.clocks().mono - held >= LEASE_EVERY:
-                    held = self._parts.clocks().mono
+                if due():
+                    due = self._next_renewal(RENEW_AGAIN_SECONDS)
                     await self._renew(visit)
+                    due = self._next_renewal(LEASE_EVERY)
                 if visit.phase != visit.stored_phase:
                     visit.stored_phase = visit.phase
                     self._store.later(partial(_show, visit.lease, visit.phase))
@@ -441,17 +478,28 @@ class SshWorker:
             except CatenaError as error:
                 LOG.warning("the visit of %s: %s", visit.host, error)
 
+    def _next_renewal(self, seconds: float) -> Callable[[], bool]:
+        """Return a function that returns whether *seconds* have passed since now.
+
+        The clock of the store counts time during which this host was suspended; the clock of the
+        event loop limits the visit.
+        """
+        clocks, loop = self._parts.clocks, asyncio.get_running_loop()
+        mono, at = clocks().mono, loop.time()
+        return lambda: max(clocks().mono - mono, loop.time() - at) >= seconds
+
     async def _renew(self, visit: _Visit) -> None:
         """Renew the lease; end the visit if another master has taken it."""
-        now = self._parts.clocks().wall
+        now, loop = self._parts.clocks().wall, asyncio.get_running_loop()
+        end = loop.time() + LEASE_SECONDS - STOP_SECONDS
         try:
             visit.lease = await self._store.write(
                 lambda conn: leases.renew(conn, visit.lease, now, LEASE_SECONDS)
             )
         except LeaseLostError:
-            LOG.warning("the visit of %s ends: another master has its lease", visit.host)
-            if visit.visitor is not None:
-                await visit.visitor.end()
+            end = loop.time()
+        if not visit.limit.expired():
+            visit.limit.reschedule(end)
 
     async def _cancel_job(self, visit: _Visit) -> None:
         if visit.called_off or visit.visitor is None:
@@ -473,7 +521,7 @@ class SshWorker:
         return orders[0].spec if orders else None
 
     async def _leave(self, visit: _Visit, ended: EndedVisit) -> None:
-        self._visits.pop(visit.host, None)
+        """Store the end of a visit, unless its lease was lost."""
         now = self._parts.clocks().wall
         job = await self._current_job(visit)
         # A job that was refused before its start has not begun, whatever its stored state.
@@ -483,8 +531,6 @@ class SshWorker:
         if left.reject and job is not None:
             await self._reject(visit.host, job, left.reject)
         await self._store.write(lambda conn: self._left(conn, visit.lease, left, now))
-        self._news.set()
-        self._parts.left()
 
     def _left(self, conn: sa.Connection, lease: Lease, left: Leave, now: float) -> None:
         row = rows.host(conn, lease.id)

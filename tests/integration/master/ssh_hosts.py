@@ -20,6 +20,11 @@ from catena.master.push.worker import WorkerParts
 from tests.integration.master.bench import a_return
 
 
+def _set(event: asyncio.Event) -> asyncio.Event:
+    event.set()
+    return event
+
+
 @dataclass
 class Host:
     """A host as its visits find it."""
@@ -29,11 +34,15 @@ class Host:
     pending: dict[str, Any] = field(default_factory=dict)
     #: What each visit ends with at once; None: it gets there.
     trouble: m.Troubled | None = None
+    #: A visit that begins now reports what it finds only when this is set.
+    reports: asyncio.Event = field(default_factory=lambda: _set(asyncio.Event()))
     #: A run ends only when this is set.
     ends: asyncio.Event = field(default_factory=asyncio.Event)
     visits: list[m.VisitOrder] = field(default_factory=list)
     ran: list[JobSpec] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    #: Number of visits whose process was ended.
+    left: int = 0
     #: Error of each clean-up; "": it succeeds.
     refuses: str = ""
     #: What a visit says of the running job, once it has begun.
@@ -46,6 +55,7 @@ class Visit:
     def __init__(self, host: Host, order: m.VisitOrder) -> None:
         self._host = host
         self._order = order
+        self._boot_id, self._reports = host.boot_id, host.reports
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
         self._dead = asyncio.Event()
 
@@ -61,8 +71,9 @@ class Visit:
         if host.trouble is not None:
             yield host.trouble
             return
+        await self._reports.wait()
         yield m.HostReport(
-            host.machine_id, host.boot_id, "", "10.0.0.1", {"os": "x"}, host.pending
+            host.machine_id, self._boot_id, "", "10.0.0.1", {"os": "x"}, host.pending
         )
         go = await self._answers.get()
         if go.on and spec is not None:
@@ -88,6 +99,7 @@ class Visit:
         return replace(ret, fun=CLEAN)
 
     async def end(self) -> None:
+        self._host.left += 1
         self._dead.set()
 
 

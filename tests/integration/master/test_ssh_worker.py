@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,12 +22,16 @@ from catena.client.requests.chains import (
 )
 from catena.core.chain_calls import START
 from catena.core.records import encode
+from catena.master.executions import leases
 from catena.master.jobs import output_rows
 from catena.master.push import messages as m
+from catena.master.push import worker
 from catena.master.push.worker import LEASE_EVERY, LEASE_SECONDS
+from catena.master.store.database import StoreUnavailableError
 from catena.master.store.ssh_tables import SSH_HOSTS
 from tests.integration.master.bench import Bench, a_master
 from tests.integration.master.ssh_hosts import Host, reach
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 #: No test waits longer for anything.
 SECONDS = 60.0
@@ -148,8 +153,12 @@ async def test_job_of_a_host_that_is_never_reached_expires(
 async def test_job_that_expires_before_any_visit_is_not_called_disconnected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    async def tick(_: worker.SshWorker) -> float:
+        return worker.TICK_SECONDS
+
+    # The worker itself would reject the job for the same reason.
+    monkeypatch.setattr(worker.SshWorker, "tick", tick)
     async with masters(monkeypatch, {"web1": Host()}) as master:
-        monkeypatch.setattr(master.ssh, "wake", lambda names: None)
         done = await master.submit(tgt="web1")
         master.hand.advance(DAY + 10)
         assert await master.jobs.expire() == 1
@@ -301,12 +310,94 @@ async def test_visit_ends_without_a_trace_when_its_lease_was_lost(
             assert second.ssh.visiting() == ["web1"]
             assert await _state(second) == "visited"
             host.ends.set()
-            # The end of a visit is stored after the visit has left the worker's list.
+            await second.until(lambda: not second.ssh.visiting())
+            assert await _state(second) == "resting"
 
-            async def rests() -> bool:
-                return await _state(second) == "resting"
 
-            await second.until(rests)
+def _fail_to_store(*_: object) -> None:
+    raise StoreUnavailableError
+
+
+@pytest.mark.parametrize("way", ["fails", "hangs"])
+async def test_visit_ends_before_a_lease_that_cannot_be_renewed(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    for name, seconds in (("LEASE_SECONDS", 6.0), ("STOP_SECONDS", 2.0), ("HOLD_SECONDS", 0.05)):
+        monkeypatch.setattr(worker, name, seconds)
+    for name in ("LEASE_EVERY", "RENEW_AGAIN_SECONDS"):
+        monkeypatch.setattr(worker, name, 0.1)
+    host, works = Host(), threading.Event()
+
+    def renew(*_: object) -> None:
+        if way == "hangs":
+            works.wait(PATIENCE_SECONDS)
+        raise StoreUnavailableError
+
+    async with masters(monkeypatch, {"web1": host}) as master:
+        done = await master.submit(tgt="web1")
+        await master.until(lambda: host.ran)
+        with monkeypatch.context() as patch:
+            patch.setattr(leases, "renew", renew)
+            await until(lambda: host.left, "the end of the visit")
+            works.set()
+
+        async def is_away() -> bool:
+            return await _state(master) == "away"
+
+        await master.until(is_away)
+        host.ends.set()
+        master.hand.advance(60)
+        await master.ssh.tick()
+        await master.until(lambda: len(host.visits) == 2 and not master.ssh.visiting())
+        assert (await master.states(done.jid))["web1"] == "done"
+
+
+async def test_visit_whose_end_cannot_be_stored_is_repeated_after_its_lease(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host()
+    async with masters(monkeypatch, {"web1": host}) as master:
+        done = await master.submit(tgt="web1")
+        await master.until(lambda: host.ran)
+        with monkeypatch.context() as patch:
+            patch.setattr(leases, "release", _fail_to_store)
+            host.ends.set()
+            await master.until(lambda: "is not stored" in caplog.text)
+        assert (await master.states(done.jid))["web1"] == "done"
+        assert await _state(master) == "visited"
+        master.hand.advance(LEASE_SECONDS + 1)
+        await master.ssh.tick()
+
+        async def rests() -> bool:
+            await master.ssh.tick()
+            return await _state(master) == "resting"
+
+        await master.until(rests)
+
+
+async def test_findings_of_a_visit_that_lost_its_lease_are_not_stored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    host = Host(reports=asyncio.Event())
+    url = f"sqlite:///{tmp_path}/both.db"
+    async with masters(monkeypatch, {"web1": host}, database=url) as one:
+        async with masters(monkeypatch, {"web1": host}, database=url) as two:
+            await one.submit(tgt="web1")
+            await one.until(lambda: host.visits)
+            late, host.reports = host.reports, asyncio.Event()
+            host.reports.set()
+            first, second = (one, two) if one.ssh.visiting() else (two, one)
+            host.boot_id = "b2"
+            second.hand.advance(LEASE_SECONDS + 1)
+            await second.ssh.tick()
+            await second.until(lambda: host.ran)
+            late.set()
+            await first.until(lambda: not first.ssh.visiting())
+            query = sa.select(SSH_HOSTS.c.boot_id).where(SSH_HOSTS.c.id == "web1")
+            read = second.store.read(lambda conn: conn.execute(query).scalar_one())
+            assert await read == "b2"
+            host.ends.set()
+            await second.until(lambda: not second.ssh.visiting())
 
 
 async def test_host_whose_visit_has_no_lease_is_visited_again(
