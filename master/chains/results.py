@@ -33,9 +33,14 @@ from catena.master.executions.model import EventItem
 from catena.master.executions.watch import OutputWatchers
 from catena.master.jobs.delivery import MACHINE as DELIVERY
 from catena.master.jobs.delivery import Delivery
+from catena.master.minions.limits import RateLimit
 from catena.master.process.clocks import HostClocks
 from catena.master.store.database import after_commit
 
+#: Maximum late reports on one run of a minion that are recorded: at once, and then per second. A
+#: minion may send returns of jobs that it began itself for as long as it likes.
+LATE_BURST = 10.0
+LATE_RATE = 1 / 3600
 #: Upper bound (exclusive) of ids that minions report: the store's integers have 64 bits.
 ID_LIMIT = 2**63
 
@@ -62,6 +67,8 @@ class ChainResults:
         self._clocks = clocks
         self._wake = wake
         self._watchers = watchers or OutputWatchers()
+        #: By the id of the run on the minion. Only the writer's thread uses it.
+        self._late = RateLimit(LATE_RATE, LATE_BURST, lambda: clocks.read().mono)
 
     # -- returns -------------------------------------------------------------------------------
 
@@ -136,7 +143,7 @@ class ChainResults:
         self, ledger: ChainLedger, run: ChainMinion, result: ChainResult, ret: JobReturn
     ) -> None:
         if not _is_current(run, ret.jid, ret.epochs.get(str(run.chain_id))):
-            ledger.note_late(run, ret.jid)
+            self._note_late(ledger, run, ret.jid)
             return
         _clear_disowned(ledger.conn, run)
         found = rows.executions(ledger.conn, run.run, run.minion)
@@ -198,16 +205,20 @@ class ChainResults:
         ledger.apply(facts, decide.fail_open([rows.fact(row) for row in facts], text))
         ledger.settle(run.chain_id, (run.minion,))
 
-    @staticmethod
-    def _fail_ended(ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
+    def _fail_ended(self, ledger: ChainLedger, run: ChainMinion, ret: JobReturn) -> None:
         """Record a failed job of a run that has already ended here, perhaps by progress alone.
 
         The minion could not record the end of the chunk (a folder that it can't write to). There
         the run blocks later chains until the fence makes the minion remove it.
         """
-        ledger.note_late(run, ret.jid)
+        self._note_late(ledger, run, ret.jid)
         if _is_current(run, ret.jid):
             ledger.fence(run)
+
+    def _note_late(self, ledger: ChainLedger, run: ChainMinion, jid: str) -> None:
+        """Record a report on a run that is over, unless there were many on that run."""
+        if self._late.allow(str(run.id)):
+            ledger.note_late(run, jid)
 
     def _end_chunks(self, ledger: ChainLedger, run: ChainMinion, numbers: frozenset[int]) -> None:
         failed = set()
