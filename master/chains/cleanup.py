@@ -59,13 +59,26 @@ def _removed(some: Collection[Chunk], ledger: ChainLedger) -> None:
 
 
 async def archive(parts: ChainParts) -> None:
-    """Archive old chains, and delete uploads and previews that are no longer needed."""
+    """Archive old chains, and delete uploads, previews and chunks that are no longer needed."""
     now = parts.clocks.read().wall
     await parts.store.write(lambda conn: _archive(conn, parts.rules, now))
     before = now - parts.rules.archive_seconds
     used = await parts.store.read(lambda conn: _used(conn, before))
     await asyncio.to_thread(parts.files.drop_uploads, used, now - FRESH_SECONDS)
     await asyncio.to_thread(parts.files.sweep_previews, now - PREVIEW_SECONDS)
+    await _drop_orphans(parts, now - FRESH_SECONDS)
+
+
+async def _drop_orphans(parts: ChainParts, before: float) -> None:
+    """Delete chunk files, older than *before*, of chains that do not exist.
+
+    A master that is killed while it deletes a chain leaves them. A chain exists before its first
+    chunk is written, and no id is used twice.
+    """
+    ids = await asyncio.to_thread(parts.files.chains_before, before)
+    gone = await parts.store.read(partial(cleanup_rows.unknown_chains, ids)) if ids else ()
+    if gone:
+        await asyncio.to_thread(parts.files.drop_chunks, gone, before)
 
 
 def _archive(conn: sa.Connection, rules: ChainRules, now: float) -> None:

@@ -72,6 +72,15 @@ def plans_in_use(conn: sa.Connection, before: float) -> Iterator[ActionPlan]:
         yield actions.restore(kind, data, repeat)
 
 
+def unknown_chains(ids: Collection[int], conn: sa.Connection) -> set[int]:
+    """Return those of *ids* that no chain has, archived chains included."""
+    unknown = set(ids)
+    for some in slices(sorted(unknown), rows.SLICE):
+        known = sa.select(CHAINS.c.id).where(CHAINS.c.id.in_(padded(some)))
+        unknown.difference_update(conn.execute(known).scalars())
+    return unknown
+
+
 def archived(conn: sa.Connection, before: float, limit: int) -> list[int]:
     """Return the ids of archived chains that ended before *before*, oldest first."""
     rule = (CHAINS.c.archived == sa.true()) & (RUNS.c.ended < before)

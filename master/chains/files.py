@@ -8,9 +8,11 @@ upload is stored once, under its hash.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +39,11 @@ SHIPPED = Path(__file__).parent / "sls"
 
 #: An upload that no chain uses is deleted at this age.
 FRESH_SECONDS = 24 * 3600
+
+#: Name of a chunk file; the group is the id of its chain.
+_CHUNK_FILE = re.compile(
+    r"actionchain_([1-9][0-9]{0,17})_[A-Za-z0-9._-]{1,64}_[1-9][0-9]{0,5}\.sls\Z"
+)
 
 _PREVIEWS = "previews"
 _UPLOADS = "uploads"
@@ -177,6 +184,34 @@ class ChainFiles:
             path.unlink(missing_ok=True)
         for path in self._folder.glob(f"{_PREVIEWS}/*/preview_{chain_id}.sls"):
             path.unlink(missing_ok=True)
+
+    def chains_before(self, before: float) -> set[int]:
+        """Return the ids of chains with a chunk file that was written before *before*.
+
+        Args:
+            before: seconds since the epoch.
+        """
+        return {chain_id for chain_id, _ in self._old_chunks(before)}
+
+    def drop_chunks(self, chains: Container[int], before: float) -> None:
+        """Remove the chunk files of *chains* that were written before *before*."""
+        for chain_id, path in self._old_chunks(before):
+            if chain_id in chains:
+                path.unlink(missing_ok=True)
+
+    def _old_chunks(self, before: float) -> Iterator[tuple[int, Path]]:
+        """Yield each chunk file older than *before*, never a link, a folder or another file."""
+        try:
+            entries = list(os.scandir(self._chunks))
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            found = _CHUNK_FILE.match(entry.name)
+            if found is None or not entry.is_file(follow_symlinks=False):
+                continue
+            with suppress(FileNotFoundError):
+                if entry.stat(follow_symlinks=False).st_mtime < before:
+                    yield int(found[1]), Path(entry.path)
 
     # -- previews ------------------------------------------------------------------------------
 
