@@ -40,6 +40,7 @@ INDEX: Dict[str, str] = {
     "service": "catena.modules.service.functions",
     "shadow": "catena.modules.shadow",
     "slsutil": "catena.modules.slsutil",
+    "ssh": "catena.modules.ssh.functions",
     "status": "catena.modules.status",
     "sys": "catena.modules.sys",
     "sysctl": "catena.modules.sysctl",

@@ -22,6 +22,7 @@ INDEX: Dict[str, str] = {
     "module": "catena.states.module",
     "pkg": "catena.states.pkg",
     "service": "catena.states.service",
+    "ssh_auth": "catena.states.ssh_auth",
     "stateconf": "catena.states.stateconf",
     "test": "catena.states.test",
     "timezone": "catena.states.timezone",

@@ -188,6 +188,9 @@ EXAMPLES = (
     looks("test.show_notification", "x", text="t"),
     looks("test.succeed_with_changes", "x"),
     looks("test.succeed_without_changes", "x"),
+    does("ssh_auth.present", "AAAAB3Nz", user="root", config="{s}/keys"),
+    does("ssh_auth.absent", "AAAAC3Nz", user="root", config="{s}/keys"),
+    does("ssh_auth.manage", "m", user="root", config="{s}/keys", ssh_keys=["AAAAB3Nz"]),
     does("timezone.system", "Pacific/Pitcairn"),
     does("user.present", "catena-none", password="p", hash_password=True),
     does("user.present", "nobody", shell="/bin/other"),
@@ -345,6 +348,7 @@ def _furnish(folder: Path) -> None:
     (folder / "link").symlink_to(folder / "file")
     (folder / "a.ini").write_text("[s]\nk = 1\n")
     (folder / "data.json").write_text("{}\n")
+    (folder / "keys").write_text("ssh-rsa AAAAC3Nz old\n")
     (folder / "hosts").write_text("192.0.2.1 old.example.org\n")
     (folder / "a.patch").write_text(
         "--- a\n+++ b\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 3\n #c = 3\n"

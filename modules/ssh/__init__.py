@@ -1,0 +1,1 @@
+"""ssh: authorized keys and known hosts of users."""
