@@ -327,6 +327,7 @@ class Master:
             self.files,
             settings.return_limit_mib * 1024 * 1024,
             settings.events_per_second,
+            settings.job_output_per_second_kib * 1024,
             self._outputs(self.gateway),
         )
 

@@ -201,7 +201,11 @@ class MasterSettings:
         high=65536,
     )
     job_output_per_second_kib: int = option(
-        64, "KiB per second of running jobs' output that one minion may send.", low=1, high=10240
+        64,
+        "KiB per second of running jobs' output that one minion may send; each part counts 128 "
+        "bytes more. Agents comply; excess output is dropped and shown as missing.",
+        low=1,
+        high=10240,
     )
 
 

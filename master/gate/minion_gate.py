@@ -19,10 +19,10 @@ import sqlalchemy as sa
 
 from catena.core import events
 from catena.core.clock import Clock
-from catena.core.errors import CatenaError, NotAllowedError, TryLaterError
+from catena.core.errors import CatenaError, LimitError, NotAllowedError, TryLaterError
 from catena.master.events.bus import EventBus, NewEvent
 from catena.master.gate.presence import Presence
-from catena.master.jobs.output import Outputs
+from catena.master.jobs.output import BURST_BYTES, Outputs, cost
 from catena.master.jobs.part_buffer import PartBuffer
 from catena.master.jobs.returns import Returns
 from catena.master.keys.enrol import Enrol
@@ -100,6 +100,8 @@ class GateParts:
     files: BulkFiles
     return_limit_bytes: int
     events_per_second: int
+    #: Bytes of running jobs' output that one minion may send.
+    output_per_second: int
     outputs: Outputs
     push: PushService | None = None
 
@@ -118,6 +120,8 @@ class MinionGate:
         self._buffer = PartBuffer(parts.return_limit_bytes, parts.clock.monotonic)
         rate = float(parts.events_per_second)
         self._rate = RateLimit(rate, rate * 2, parts.clock.monotonic)
+        rate = float(parts.output_per_second)
+        self._output_rate = RateLimit(rate, rate * 2 + BURST_BYTES, parts.clock.monotonic)
         self._hellos = RateLimit(HELLO_RATE, HELLO_BURST, parts.clock.monotonic)
         self._audits = RateLimit(AUDIT_RATE, AUDIT_BURST, parts.clock.monotonic)
         self._served: Counter[tuple[str, type]] = Counter()
@@ -255,7 +259,12 @@ class MinionGate:
         return self._parts.returns.returned(peer, minion, envelope.message.ret, envelope, packed)
 
     def _output(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
-        return self._parts.outputs.received(peer, minion, envelope.message, envelope.msg_id)
+        outputs, message = self._parts.outputs, envelope.message
+        if not self._output_rate.allow(minion, cost(message)):
+            self._audit(peer, envelope, LimitError("more output per second than is allowed"))
+            outputs.skip(peer, message, envelope.msg_id)
+            return None
+        return outputs.received(peer, minion, message, envelope.msg_id)
 
     def _event(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         fired: m.EventFired = envelope.message

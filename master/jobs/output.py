@@ -24,6 +24,9 @@ from catena.transport.peers import Peer
 STREAMS = frozenset({"stdout", "stderr"})
 #: Maximum characters of a chunk; agents send at most a quarter of this.
 CHUNK_CHARACTERS = 64 * 1024
+#: Bytes that a minion may send at once beside two seconds at its rate. An agent has at most half
+#: of it unconfirmed, and may resend that on a new connection.
+BURST_BYTES = 512 * 1024
 #: Number of jobs on minions for which the end of the output is remembered.
 REMEMBERED = 1000
 #: Maximum attempt number and byte position, far below the limits of the columns.
@@ -58,6 +61,11 @@ def after(end: OutputEnd, chunk: OutputChunk) -> OutputEnd:
     """Return the end of the stored output after *chunk* is stored, too."""
     kept = end.kept + len(chunk.text) + CHUNK_COST
     return OutputEnd(chunk.seq, chunk.attempt, chunk.upto, kept, not chunk.stream)
+
+
+def cost(message: JobOutput) -> int:
+    """Return what a chunk counts against the rate of its minion, in bytes, as agents count it."""
+    return len(message.text) + CHUNK_COST
 
 
 class Outputs:
@@ -108,6 +116,14 @@ class Outputs:
                 after_commit(conn, lambda: self._feed.publish(message.jid, item))
 
         return self._store.post(store, lazy=True)
+
+    def skip(self, peer: Peer, message: JobOutput, msg_id: bytes) -> None:
+        """Confirm a chunk without storing it, so that its minion does not resend it for ever.
+
+        The next chunk shows the gap.
+        """
+        upto = message.at + message.size
+        self._confirm(peer, OutputStored(message.jid, message.attempt, upto), msg_id)
 
     def _confirm(self, peer: Peer, stored: OutputStored, msg_id: bytes) -> None:
         self._link.send(peer, stored, msg_id)

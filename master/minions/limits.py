@@ -24,13 +24,16 @@ class RateLimit:
         #: name -> (tokens, time of the last use).
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def allow(self, name: str) -> bool:
-        """Spend one token of *name*; return False if it has none."""
+    def allow(self, name: str, cost: float = 1.0) -> bool:
+        """Spend *cost* tokens of *name*; return False and spend none if it has fewer.
+
+        A cost above the burst is allowed with a full bucket, and leaves a debt.
+        """
         now = self._now()
         tokens, when = self._buckets.pop(name, (self._burst, now))
         tokens = min(self._burst, tokens + (now - when) * self._rate)
-        allowed = tokens >= 1.0
-        self._buckets[name] = (tokens - 1.0 if allowed else tokens, now)
+        allowed = tokens >= min(cost, self._burst)
+        self._buckets[name] = (tokens - cost if allowed else tokens, now)
         while len(self._buckets) > REMEMBERED:
             del self._buckets[next(iter(self._buckets))]
         return allowed

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 
 from catena.client.replies.jobs import JobEnd, JobOutputItem, JobReturnItem
 from catena.master.jobs import output_rows
-from catena.master.jobs.output_rows import CHUNK_COST, OutputEnd
+from catena.master.jobs.output import BURST_BYTES
+from catena.master.jobs.output_rows import CHUNK_COST, OutputChunk, OutputEnd
 from catena.transport.messages import Failure, JobOutput, OutputStored, Welcome
 from catena.transport.messages.session import JOB_OUTPUT
 from tests.integration.master.bench import a_master
@@ -81,6 +82,31 @@ async def test_output_is_requested_only_from_agents_that_support_it() -> None:
         older, newer = minion.got(Welcome)
         assert (older.output_limit, older.output_per_second) == (0, 0)
         assert (newer.output_limit, newer.output_per_second) == (8 * 1024, 64 * 1024)
+
+
+async def test_output_over_the_rate_of_its_minion_is_confirmed_and_missing() -> None:
+    async with a_master(job_output_kib=65536, job_output_per_second_kib=1) as bench:
+        fast, slow = await bench.connect("m1", "m2")
+        done = await bench.submit("*", fun="cmd.run")
+        for minion in (fast, slow):
+            await minion.receive(done.jid)
+        size, sent = 32 * 1024, 20
+        for number in range(sent):
+            await fast.say(output(done.jid, number * size, "x" * size))
+        await slow.say(output(done.jid, 0, "y"))
+        assert len(fast.got(OutputStored)) == sent and not fast.got(Failure)
+
+        async def found(minion: str) -> list[OutputChunk]:
+            read = await bench.store.read(lambda conn: output_rows.chunks(conn, done.jid))
+            return [chunk for name, chunk in read if name == minion]
+
+        burst = BURST_BYTES + 2 * 1024
+        assert [len(chunk.text) for chunk in await found("m1")] == [size] * (burst // (size + 128))
+        assert len(await found("m2")) == 1
+        bench.hand.advance(60.0)
+        await fast.say(output(done.jid, sent * size, "x" * size))
+        stored = await found("m1")
+        assert stored[-1].missed == size * (sent - len(stored) + 1)
 
 
 async def test_number_of_stored_chunks_is_bounded_however_small_they_are() -> None:

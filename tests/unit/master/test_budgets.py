@@ -38,6 +38,19 @@ def test_rate_limit_gives_a_burst_then_its_rate_and_each_name_its_own() -> None:
     assert [limit.allow("a") for _ in range(2)] == [True, False]
 
 
+def test_rate_limit_allows_a_cost_above_the_burst_once_the_bucket_is_full() -> None:
+    clock = ManualClock(START)
+    limit = RateLimit(2.0, 4.0, clock.monotonic)
+    assert [limit.allow("a", 3.0) for _ in range(2)] == [True, False]
+    assert limit.allow("a")
+    clock.advance(2.0)
+    assert limit.allow("a", 10.0)
+    clock.advance(3.0)
+    assert not limit.allow("a")
+    clock.advance(0.5)
+    assert limit.allow("a")
+
+
 def test_return_is_joined_from_parts_in_any_order_with_duplicates() -> None:
     buffer = PartBuffer(10_000_000, ManualClock(START).monotonic)
     parts = split_return(a_return(2_000_000))

@@ -54,6 +54,7 @@ def gate(link: Link, pillar: Pillar) -> MinionGate:
         presence=SimpleNamespace(heard=lambda peer: object()),
         return_limit_bytes=1,
         events_per_second=1,
+        output_per_second=1,
     )
     return MinionGate(cast(Any, parts))
 

@@ -189,6 +189,7 @@ def test_every_message_that_a_minion_may_send_has_a_handler() -> None:
     class Parts:
         return_limit_bytes = 1
         events_per_second = 1
+        output_per_second = 1
 
         class clock:  # noqa: N801
             monotonic = staticmethod(lambda: 0.0)

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
+from catena.master.jobs.output import BURST_BYTES, cost
+from catena.master.minions.limits import RateLimit
 from catena.minion.link.output import WAITING_BYTES, OutputSender
 from catena.transport.messages import JobOutput, OutputStored, Welcome
 
@@ -38,6 +42,32 @@ def test_master_that_takes_no_output_gets_none_and_nothing_is_kept() -> None:
     sender.connected(WELCOME, 1.0)
     sender.service(1.0)
     assert link.sent == []
+
+
+@pytest.mark.parametrize("rate", [1024, 64 * 1024, 512 * 1024])
+def test_output_never_exceeds_the_rate_limit_of_the_master(rate: int) -> None:
+    welcome = Welcome("1", 15, 0, output_per_second=rate, output_limit=10**9)
+    link, sender = connected(welcome)
+    clock = [0.0]
+    limit = RateLimit(rate, 2 * rate + BURST_BYTES, lambda: clock[0])
+    at = 0
+    for turn in range(3000):
+        clock[0] += 0.01
+        for _ in range(4):
+            sender.take(part(at, 16 * 1024), clock[0])
+            at += 16 * 1024
+        sender.service(clock[0])
+        if turn % 1000 == 999:
+            # The confirmations are lost with the connection.
+            assert all(limit.allow("me", cost(message)) for message in link.sent)
+            link.sent.clear()
+            sender.connected(welcome, clock[0])
+        elif turn % 300 == 299:
+            # Everything arrives late and at once.
+            for message in link.sent:
+                assert limit.allow("me", cost(message))
+                sender.stored(OutputStored(ONE, 0, message.at + message.size))
+            link.sent.clear()
 
 
 def test_new_connection_resends_only_what_is_not_stored() -> None:
