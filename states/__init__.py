@@ -22,6 +22,7 @@ INDEX: Dict[str, str] = {
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
     "pkg": "catena.states.pkg",
+    "pkgrepo": "catena.states.pkgrepo",
     "service": "catena.states.service",
     "ssh_auth": "catena.states.ssh_auth",
     "stateconf": "catena.states.stateconf",

@@ -10,20 +10,19 @@ from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.pkg.functions import normalize_name, provider, satisfies, wanted_packages
 from catena.modules.pkg.provider import WantedPackage
+from catena.modules.pkg.repos.functions import FRESH
 from catena.modules.shared.arguments import truth
-
-#: Key in the run's scratch data: indexes are fetched once per run, as in Salt's mod_init.
-_FRESH = "pkg.refreshed"
 
 
 def _refresh(context: Context, asked: Optional[bool]) -> bool:
     """Return whether this state has to fetch the indexes of repositories for its run.
 
+    Indexes are fetched once per run, as in Salt's mod_init, and again after a repository changed.
     In test mode no state fetches them: the prediction uses the existing indexes.
     """
-    if context.test or not truth(asked) or context.scratch.get(_FRESH):
+    if context.test or not truth(asked) or context.scratch.get(FRESH):
         return False
-    context.scratch[_FRESH] = True
+    context.scratch[FRESH] = True
     return True
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import shutil
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
-from catena.modules.pkg.apt import Apt
-from catena.modules.pkg.dnf import Dnf
+from catena.modules.pkg.choice import provider as provider
 from catena.modules.pkg.names import normalize_name as normalize_name
 from catena.modules.pkg.names import parse_arch as parse_arch
 from catena.modules.pkg.provider import (
@@ -23,46 +21,18 @@ from catena.modules.pkg.provider import (
     checked_name,
     checked_version,
 )
-from catena.modules.pkg.zypper import Zypper
+from catena.modules.pkg.repos.functions import add_repo_key as add_repo_key
+from catena.modules.pkg.repos.functions import del_repo as del_repo
+from catena.modules.pkg.repos.functions import del_repo_key as del_repo_key
+from catena.modules.pkg.repos.functions import get_repo as get_repo
+from catena.modules.pkg.repos.functions import get_repo_keys as get_repo_keys
+from catena.modules.pkg.repos.functions import list_repos as list_repos
+from catena.modules.pkg.repos.functions import mod_repo as mod_repo
 from catena.modules.shared.arguments import listed, truth
 
-#: Provider by OS family; checked before the installed tools, because Debian ships dnf and zypper
-#: as ordinary packages.
-_BY_FAMILY: Mapping[str, Callable[[Context], Provider]] = {
-    "Debian": Apt,
-    "RedHat": Dnf,
-    "Suse": Zypper,
-}
-_BY_TOOL: Sequence[Tuple[str, Callable[[Context], Provider]]] = (
-    ("apt-get", Apt),
-    ("zypper", Zypper),
-    ("dnf", Dnf),
-)
-_BY_NAME: Mapping[str, Callable[[Context], Provider]] = {"apt": Apt, "dnf": Dnf, "zypper": Zypper}
 _OPERATOR = re.compile(r"\s*(<=|>=|==|!=|<|>|=)?\s*(\S+)\s*\Z")
 
 Names = Union[None, str, List[Any]]
-
-
-def provider(context: Context) -> Provider:
-    """Return the package manager of this host.
-
-    The setting `providers.pkg` (apt, dnf, zypper) has precedence, then the OS family, then the
-    installed tools.
-
-    Raises:
-        CommandExecutionError: there is none that we know.
-    """
-    named = str(context.opts.get("providers.pkg"))
-    if named in _BY_NAME:
-        return _BY_NAME[named](context)
-    family = _BY_FAMILY.get(str(context.grains.get("os_family")))
-    if family is not None:
-        return family(context)
-    for tool, kind in _BY_TOOL:
-        if shutil.which(tool):
-            return kind(context)
-    raise CommandExecutionError("no package manager that catena knows is on this host")
 
 
 def wanted_packages(

@@ -27,6 +27,7 @@ from catena.core.frozen import replace
 from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
 from catena.modules import cron
+from catena.modules.pkg.repos import apt
 from catena.modules.shared.command import process
 from catena.runtime.session import JobSession, state_registry
 from catena.states import pkg as pkg_states
@@ -169,6 +170,8 @@ EXAMPLES = (
     does("pkg.removed", "present"),
     does("pkg.purged", "present"),
     does("pkg.uptodate", "all"),
+    does("pkgrepo.managed", "deb http://new.example/x y main", file="{s}/new.list"),
+    does("pkgrepo.absent", "deb http://old.example/x y main"),
     does("service.running", "down", enable=True),
     does("service.running", "up", enable=False),
     does("service.dead", "up", enable=False),
@@ -354,6 +357,8 @@ def _furnish(folder: Path) -> None:
     (folder / "a.ini").write_text("[s]\nk = 1\n")
     (folder / "data.json").write_text("{}\n")
     (folder / "keys").write_text("ssh-rsa AAAAC3Nz old\n")
+    (folder / "apt" / "sources.list.d").mkdir(parents=True)
+    (folder / "apt" / "sources.list").write_text("deb http://old.example/x y main\n")
     (folder / "hosts").write_text("192.0.2.1 old.example.org\n")
     (folder / "a.patch").write_text(
         "--- a\n+++ b\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 3\n #c = 3\n"
@@ -389,6 +394,7 @@ def sandbox(
 
     monkeypatch.setattr(process, "_start", started)
     monkeypatch.setattr(pkg_states, "provider", lambda context: FakeTool(context))
+    monkeypatch.setattr(apt, "FOLDER", folder / "apt")
     monkeypatch.setattr(cron, "load", lambda context, user: cron.parse(_CRONTAB))
     monkeypatch.setattr(shutil, "which", lambda name, **path: f"{folder}/script.sh")
     context = session.context

@@ -1,0 +1,1 @@
+"""Package repositories: lists, files and keys of apt, dnf and zypper."""

@@ -1,0 +1,186 @@
+"""pkg.*: functions for package repositories and their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.core.plugins import function
+from catena.modules.shared.arguments import truth
+
+if TYPE_CHECKING:
+    from catena.modules.pkg.repos.plan import Repositories
+
+#: Key in the run's scratch data: the repositories' indexes were fetched in this run.
+FRESH = "pkg.refreshed"
+
+
+def repositories(context: Context) -> Repositories:
+    """Return the repositories that this host's package manager is configured with.
+
+    Raises:
+        CommandExecutionError: catena does not know the package manager.
+    """
+    from catena.modules.pkg import choice
+
+    name = choice.provider(context).name
+    if name == "apt":
+        from catena.modules.pkg.repos.apt import AptRepositories
+
+        return AptRepositories(context)
+    raise CommandExecutionError(f"repositories of {name} can't be managed")
+
+
+def refresh_after(context: Context, options: Mapping[str, Any]) -> None:
+    """Fetch the indexes of repositories after one has changed, unless `refresh` is false.
+
+    Raises:
+        CommandExecutionError: the package manager failed.
+    """
+    context.scratch.pop(FRESH, None)
+    if truth(options.get("refresh_db", options.get("refresh", True))):
+        from catena.modules.pkg import choice
+
+        choice.provider(context).refresh()
+        context.scratch[FRESH] = True
+
+
+@function(reads=True)
+def list_repos(context: Context, **options: Any) -> Dict[str, Any]:
+    """Return all repositories: {address: [entry, …]} with apt, {alias: entry} with dnf and zypper.
+
+    Args:
+        context: the call's context.
+        options: basedir, the folder of `.repo` files.
+    """
+    return repositories(context).listed(options)
+
+
+@function(reads=True)
+def get_repo(context: Context, repo: str, **options: Any) -> Dict[str, Any]:
+    """Return one repository, {} if it is not there; with apt, *repo* is a line of sources.list."""
+    return repositories(context).entry(repo, options)
+
+
+@function()
+def mod_repo(
+    context: Context, repo: str, saltenv: str = "base", aptkey: bool = True, **options: Any
+) -> Dict[str, Any]:
+    """Make a repository, or change it; return {repo: entry}.
+
+    Args:
+        context: the call's context.
+        repo: with apt a line of sources.list or ppa:OWNER/NAME, elsewhere an alias.
+        saltenv: environment of a salt:// key.
+        aptkey: ignored, as apt-key is deprecated: keys are files that `signed-by` names.
+        options: with apt file, uri, dist, comps, architectures, disabled, enabled, signedby,
+            trusted, comments, clean_file, consolidate, refresh, key_url, key_text, keyid and
+            keyserver. With dnf and zypper every other name is an option of the repository.
+
+    Raises:
+        CommandExecutionError: a key or file can't be read or written, or the refresh failed.
+    """
+    from catena.modules.pkg.repos.plan import write_files
+
+    plan = repositories(context).planned(repo, options, saltenv)
+    if plan.files:
+        write_files(plan.files)
+        refresh_after(context, options)
+    return {repo: plan.after}
+
+
+@function()
+def del_repo(context: Context, repo: str, **options: Any) -> str:
+    """Remove a repository; return which files were changed or removed.
+
+    Raises:
+        CommandExecutionError: it is not there, or a file can't be written.
+    """
+    from catena.modules.pkg.repos.plan import write_files
+
+    plan = repositories(context).removal(repo, options)
+    if not plan.files:
+        raise CommandExecutionError(f"Repo {repo} doesn't exist in the sources.list(s)")
+    write_files(plan.files)
+    refresh_after(context, options)
+    return plan.told
+
+
+@function(reads=True)
+def get_repo_keys(
+    context: Context, aptkey: bool = True, keydir: Optional[str] = None
+) -> Dict[str, Any]:
+    """Return the keys of repositories by their key id.
+
+    Args:
+        context: the call's context.
+        aptkey: ignored, as apt-key is deprecated.
+        keydir: with apt, the folder of keyrings (/etc/apt/keyrings).
+    """
+    return repositories(context).keys(keydir)
+
+
+@function()
+def add_repo_key(
+    context: Context,
+    path: Optional[str] = None,
+    text: Optional[str] = None,
+    keyserver: Optional[str] = None,
+    keyid: Any = None,
+    saltenv: str = "base",
+    aptkey: bool = True,
+    keydir: Optional[str] = None,
+    keyfile: Optional[str] = None,
+) -> bool:
+    """Add the key of a repository; return True, also if it was there.
+
+    Args:
+        context: the call's context.
+        path: address of the key: salt://, http(s):// or a path.
+        text: the key, instead of *path*.
+        keyserver: server that has the key *keyid*, instead of *path*.
+        keyid: id or fingerprint of the key.
+        saltenv: environment of a salt:// address.
+        aptkey: ignored, as apt-key is deprecated.
+        keydir: with apt, the folder of keyrings (/etc/apt/keyrings).
+        keyfile: with apt, the name of the keyring; otherwise that of *path*, or the key id.
+
+    Raises:
+        CommandExecutionError: the key can't be fetched or written, or is none.
+    """
+    from catena.modules.pkg.repos.keys import key_source
+
+    named = {"key_url": path, "key_text": text, "keyserver": keyserver, "keyid": keyid}
+    repositories(context).add_key(key_source(named), saltenv, keydir, keyfile)
+    return True
+
+
+@function()
+def del_repo_key(
+    context: Context,
+    name: Optional[str] = None,
+    aptkey: bool = True,
+    keydir: Optional[str] = None,
+    keyid: Any = None,
+    **options: Any,
+) -> str:
+    """Remove the key of a repository; return its id.
+
+    Args:
+        context: the call's context.
+        name: ppa:OWNER/NAME, if `keyid_ppa` is set.
+        aptkey: ignored, as apt-key is deprecated.
+        keydir: with apt, the folder of keyrings (/etc/apt/keyrings).
+        keyid: id or fingerprint of the key.
+        options: keyid_ppa, to ask Launchpad for the key of the archive *name*.
+
+    Raises:
+        UsageError: no key is named.
+        CommandExecutionError: no keyring has the key.
+    """
+    from catena.modules.pkg.repos.keys import named_id
+
+    digits = named_id(context, name, keyid, options)
+    repositories(context).remove_key(digits, keydir)
+    return digits

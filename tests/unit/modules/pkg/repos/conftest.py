@@ -1,0 +1,3 @@
+from tests.unit.states.conftest import world
+
+__all__ = ["world"]

@@ -1,0 +1,145 @@
+"""pkgrepo states with apt's files in a folder of a test's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catena.core.context import Context
+from catena.core.errors import CommandExecutionError
+from catena.modules.pkg import choice
+from catena.modules.pkg.repos import apt
+from catena.modules.pkg.repos.functions import FRESH
+from catena.modules.pkg.repos.openpgp import binary_keyring
+from catena.states import pkgrepo
+from tests.support.openpgp_keys import CURVE
+from tests.unit.states.conftest import MakeWorld
+
+LINE = "deb http://a.example/ x main"
+TEST_MODE = (
+    "This may cause pkg states to behave differently than stated if this action is repeated "
+    "without test=True, due to the differences in the configured repositories."
+)
+
+
+class Tool:
+    """A package manager that counts how often indexes are fetched."""
+
+    name = "apt"
+
+    def __init__(self) -> None:
+        self.refreshed = 0
+        self.fails = ""
+
+    def refresh(self) -> None:
+        self.refreshed += 1
+        if self.fails:
+            raise CommandExecutionError(self.fails)
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> Tool:
+    made = Tool()
+    monkeypatch.setattr(choice, "provider", lambda context: made)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = tmp_path / "apt"
+    (found / "sources.list.d").mkdir(parents=True)
+    monkeypatch.setattr(apt, "FOLDER", found)
+    return found
+
+
+@pytest.fixture
+def context(world: MakeWorld, tool: Tool, folder: Path) -> Context:
+    return world(files={"k.asc": CURVE, "page": "<html>"}).context
+
+
+def test_new_repository_is_configured_once(context: Context, tool: Tool, folder: Path) -> None:
+    testing = context.with_(test=True)
+    foretold = pkgrepo.managed(testing, LINE)
+    assert foretold.result is None and foretold.changes == {"repo": LINE}
+    assert foretold.comment == f"Package repo '{LINE}' would be configured. {TEST_MODE}"
+    assert not (folder / "sources.list").exists() and tool.refreshed == 0
+    made = pkgrepo.managed(context, LINE)
+    assert (made.result, made.changes) == (True, {"repo": LINE})
+    assert made.comment == f"Configured package repo '{LINE}'"
+    assert tool.refreshed == 1 and context.scratch[FRESH] is True
+    for again in (pkgrepo.managed(context, LINE), pkgrepo.managed(testing, LINE)):
+        assert (again.result, again.changes) == (True, {})
+        assert again.comment == f"Package repo '{LINE}' already configured"
+    assert tool.refreshed == 1
+
+
+def test_indexes_count_as_old_when_a_repository_changes_without_refresh(
+    context: Context, tool: Tool
+) -> None:
+    context.scratch[FRESH] = True
+    pkgrepo.managed(context, LINE, refresh=False)
+    assert tool.refreshed == 0 and FRESH not in context.scratch
+
+
+def test_failed_refresh_is_reported_with_the_change(context: Context, tool: Tool) -> None:
+    tool.fails = "no network"
+    made = pkgrepo.managed(context, LINE)
+    assert (made.result, made.changes) == (False, {"repo": LINE})
+    assert made.comment.startswith(f"Failed to configure repo '{LINE}'")
+    assert made.comment.endswith("no network")
+
+
+@pytest.mark.parametrize(
+    ("options", "comment"),
+    [
+        ({"enabled": True, "disabled": False}, "Only one of enabled/disabled is allowed"),
+        ({"repo": "x"}, "'repo' is not a supported argument for this state."),
+        ({"key_url": "salt://k.asc", "key_text": "x"}, "You may not use both"),
+        ({"key_url": "http://a.example/k", "allow_insecure_key": False}, "Cannot have 'key_url'"),
+        ({"key_url": "salt://page"}, "Failed to configure repo"),
+        ({"key_url": "salt://none"}, "Failed to configure repo"),
+        ({"file": "a.list"}, "Failed to configure repo"),
+    ],
+)
+@pytest.mark.parametrize("test", [False, True])
+def test_bad_arguments_fail_and_write_nothing(
+    context: Context, folder: Path, options: dict[str, Any], comment: str, test: bool
+) -> None:
+    made = pkgrepo.managed(context.with_(test=test), LINE, **options)
+    assert made.result is False and not made.changes
+    assert made.comment.startswith(comment)
+    assert [path.name for path in folder.rglob("*")] == ["sources.list.d"]
+
+
+def test_name_that_is_no_line_fails(context: Context) -> None:
+    made = pkgrepo.managed(context, "nginx")
+    assert made.result is False
+    assert "This must be the complete repo entry as seen in the sources file" in made.comment
+    assert pkgrepo.absent(context, "nginx").comment == "Package repo nginx is absent"
+
+
+def test_key_over_http_is_warned_of(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    from catena.modules.pkg.repos import keys
+
+    monkeypatch.setattr(keys, "_by_address", lambda *_: binary_keyring(CURVE.encode(), "k"))
+    made = pkgrepo.managed(
+        context, "deb [signed-by=/none/k.gpg] http://a.example/ x main",
+        key_url="http://a.example/k",
+    )  # fmt: skip
+    assert "without TLS" in made.warnings[0]
+
+
+def test_repository_is_removed_once(context: Context, tool: Tool, folder: Path) -> None:
+    path = folder / "sources.list.d" / "a.list"
+    path.write_text(f"{LINE}\n")
+    foretold = pkgrepo.absent(context.with_(test=True), LINE)
+    assert (foretold.result, foretold.changes) == (None, {})
+    assert foretold.comment == f"Package repo '{LINE}' will be removed. {TEST_MODE}"
+    made = pkgrepo.absent(context, LINE)
+    assert (made.result, made.changes) == (True, {"repo": LINE})
+    assert made.comment == f"Removed repo {LINE}" and not path.exists()
+    again = pkgrepo.absent(context, LINE)
+    assert (again.result, again.comment) == (True, f"Package repo {LINE} is absent")
+    assert tool.refreshed == 1
