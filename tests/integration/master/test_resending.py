@@ -7,12 +7,19 @@ from contextlib import contextmanager
 
 import pytest
 
+from catena.master import daemon
 from catena.master.jobs import rows, sender
 from catena.transport import wire
 from catena.transport.messages import JobCancel
 from tests.integration.master.bench import Bench, a_master
 
 LATE = sender.RESEND_SECONDS + 1
+
+
+@pytest.fixture(autouse=True)
+def _no_rounds_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The master resends only when a test says so, however slow the machine is."""
+    monkeypatch.setattr(daemon, "TICK_SECONDS", 3600.0)
 
 
 @contextmanager
