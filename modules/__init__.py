@@ -12,6 +12,7 @@ INDEX: Dict[str, str] = {
     "config": "catena.modules.config",
     "cron": "catena.modules.cron",
     "data": "catena.modules.data",
+    "debconf": "catena.modules.debconf",
     "defaults": "catena.modules.defaults",
     "dig": "catena.modules.dig",
     "disk": "catena.modules.disk",

@@ -26,7 +26,7 @@ from catena.core.dry_run import TestModeError, refusing_changes
 from catena.core.frozen import replace
 from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
-from catena.modules import cron
+from catena.modules import cron, debconf
 from catena.modules.pkg.repos import apt
 from catena.modules.shared.command import process
 from catena.runtime.session import JobSession, state_registry
@@ -74,6 +74,8 @@ EXAMPLES = (
     does("cron.absent", "old"),
     does("cron.env_present", "NEW", value="1"),
     does("cron.env_absent", "OLD"),
+    does("debconf.set", "mail", data={"mail/name": {"type": "string", "value": "x"}}),
+    does("debconf.set_file", "mail", source="{s}/file"),
     does("environ.setenv", "CATENA_NEW_VARIABLE", value="1"),
     does("environ.setenv", "SANDBOX", value=False, false_unsets=True),
     does("event.send", "some/tag"),
@@ -196,6 +198,8 @@ EXAMPLES = (
     does("ssh_auth.present", "AAAAB3Nz", user="root", config="{s}/keys"),
     does("ssh_auth.absent", "AAAAC3Nz", user="root", config="{s}/keys"),
     does("ssh_auth.manage", "m", user="root", config="{s}/keys", ssh_keys=["AAAAB3Nz"]),
+    does("ssh_known_hosts.present", "web1", config="{s}/known", key="AAAAC3Nz", enc="ed25519"),
+    does("ssh_known_hosts.absent", "old", config="{s}/known"),
     does("sysctl.present", "kernel.ostype", value="Plan 9", config="{s}/file"),
     does("timezone.system", "Pacific/Pitcairn"),
     does("user.present", "catena-none", password="p", hash_password=True),
@@ -359,6 +363,7 @@ def _furnish(folder: Path) -> None:
     (folder / "keys").write_text("ssh-rsa AAAAC3Nz old\n")
     (folder / "apt" / "sources.list.d").mkdir(parents=True)
     (folder / "apt" / "sources.list").write_text("deb http://old.example/x y main\n")
+    (folder / "known").write_text("old ssh-rsa AAAAC3Nz\n")
     (folder / "hosts").write_text("192.0.2.1 old.example.org\n")
     (folder / "a.patch").write_text(
         "--- a\n+++ b\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 3\n #c = 3\n"
@@ -395,6 +400,7 @@ def sandbox(
     monkeypatch.setattr(process, "_start", started)
     monkeypatch.setattr(pkg_states, "provider", lambda context: FakeTool(context))
     monkeypatch.setattr(apt, "FOLDER", folder / "apt")
+    monkeypatch.setattr(debconf, "selections", dict)
     monkeypatch.setattr(cron, "load", lambda context, user: cron.parse(_CRONTAB))
     monkeypatch.setattr(shutil, "which", lambda name, **path: f"{folder}/script.sh")
     context = session.context
