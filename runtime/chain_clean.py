@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
+from catena.core.errors import CatenaError, TryLaterError
 from catena.core.frozen import dataclass
 from catena.core.run_ref import RunRef
 from catena.runtime.chain_record import HostChainState
@@ -33,18 +34,38 @@ def clean(chains: ChainHost, run: Optional[RunRef], reason: str) -> ClearedChain
         reason: for people.
 
     Raises:
-        TryLaterError: another job is running a chain.
+        TryLaterError: another job is running a chain, and this host may have to give up *run*.
         CannotRemoveError: the file cannot be removed; the message gives reason and remedy.
     """
     if chains.host.chunk_open:
         # Called from a state of the running chunk, whose end records the outcome of the chain.
         return ClearedChain(chains.file.clear())
-    with chains.store.lock(wait=False):
-        chains.sweep()
-        closed = _close(chains, run, reason)
-        aside = chains.store.set_aside_damaged(run)
-        removed = chains.file.clear() if run is None else chains.file.clear_run(run)
+    try:
+        with chains.store.lock(wait=False):
+            chains.sweep()
+            closed = _close(chains, run, reason)
+            aside = chains.store.set_aside_damaged(run)
+            removed = chains.file.clear() if run is None else chains.file.clear_run(run)
+    except TryLaterError:
+        if run is None or not _is_absent(chains, run):
+            raise
+        return ClearedChain(removed=False)
     return ClearedChain(bool(closed) or aside or removed, tuple(closed))
+
+
+def _is_absent(chains: ChainHost, run: RunRef) -> bool:
+    """Return whether another chain is running, and this host has nothing of *run*.
+
+    The lock is not held: a file that can't be read now counts as if it were of *run*.
+    """
+    try:
+        seen = chains.store.look(run.chain_id)
+        open_here = seen is not None and not seen.ended
+        if open_here or chains.file.is_of(run):
+            return False
+        return chains.store.is_running(besides=run.chain_id)
+    except (CatenaError, OSError, ValueError):
+        return False
 
 
 def _close(chains: ChainHost, run: Optional[RunRef], reason: str) -> List[RunRef]:

@@ -36,7 +36,7 @@ from catena.core.logs import logger
 from catena.core.records import decode, encode
 from catena.core.run_ref import RunRef
 from catena.runtime import chain_manifest
-from catena.runtime.chain_record import CHAIN, JournaledChain, apply, fold
+from catena.runtime.chain_record import CHAIN, HostChainState, JournaledChain, apply, fold
 from catena.runtime.damage import Damage, report
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
 from catena.runtime.resume_file import SOME_MINION, clear_command
@@ -266,6 +266,16 @@ class ChainStore:
                 log.error("chain %s can't be read: %s", folder, error)
                 report(self.folder.parent, _damage(folder, error))
         return found
+
+    def is_running(self, besides: int) -> bool:
+        """Return whether another chain than number *besides* is running; the lock may be held.
+
+        Raises:
+            CatenaError, OSError, ValueError: a chain can't be read now.
+        """
+        numbers = [int(folder.name) for folder in self.folder.iterdir() if folder.name.isdigit()]
+        others = (self.look(number) for number in numbers if number != besides)
+        return any(other and other.view.state is HostChainState.running for other in others)
 
     def set_aside_damaged(self, run: Optional[RunRef]) -> bool:
         """Move folders of unreadable chains aside; return whether there was one.

@@ -13,7 +13,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from catena.core import frozen
 from catena.core.chain_calls import CLEAN, RESUME_FILE, TAKEN, by_hand
@@ -186,12 +186,18 @@ class ResumeFile:
         Raises:
             CannotRemoveError: the message gives the reason and the remedy.
         """
-        removed = False
-        for path in (self.path, self.running):
-            if os.path.lexists(path) and self._is_of(path, run):
-                remove_entry(path)
-                removed = True
-        return removed
+        found = self._files_of(run)
+        for path in found:
+            remove_entry(path)
+        return bool(found)
+
+    def is_of(self, run: RunRef) -> bool:
+        """Return whether a file names *run* or an older run of its chain, or names no run."""
+        return bool(self._files_of(run))
+
+    def _files_of(self, run: RunRef) -> List[Path]:
+        paths = (self.path, self.running)
+        return [path for path in paths if os.path.lexists(path) and self._is_of(path, run)]
 
     def _is_of(self, path: Path, run: RunRef) -> bool:
         try:
