@@ -6,6 +6,7 @@ from typing import Dict
 
 #: By module name: the Python module with its functions, imported on first use.
 INDEX: Dict[str, str] = {
+    "aliases": "catena.modules.aliases",
     "alternatives": "catena.modules.alternatives",
     "archive": "catena.modules.archive",
     "cmd": "catena.modules.cmd.functions",

@@ -6,6 +6,7 @@ from typing import Dict
 
 #: State modules by the part of the name before the dot; imported on first use.
 INDEX: Dict[str, str] = {
+    "alias": "catena.states.alias",
     "alternatives": "catena.states.alternatives",
     "archive": "catena.states.archive",
     "cmd": "catena.states.cmd",
@@ -20,6 +21,7 @@ INDEX: Dict[str, str] = {
     "host": "catena.states.host",
     "ini": "catena.states.ini",
     "kmod": "catena.states.kmod",
+    "locale": "catena.states.locale",
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
     "pkg": "catena.states.pkg",

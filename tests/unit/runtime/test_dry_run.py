@@ -55,6 +55,8 @@ def looks(fun: str, name: str = "{s}/file", /, **args: Any) -> Example:
 
 
 EXAMPLES = (
+    does("alias.present", "new", target="root"),
+    does("alias.absent", "old"),
     does("alternatives.install", "tool", link="/usr/bin/tool", path="{s}/new", priority=1),
     does("alternatives.remove", "tool", path="/opt/old"),
     does("alternatives.auto", "tool"),
@@ -195,6 +197,8 @@ EXAMPLES = (
     looks("test.succeed_without_changes", "x"),
     does("kmod.present", "new_one"),
     does("kmod.absent", "old_one"),
+    does("locale.present", "xx_XX.UTF-8"),
+    does("locale.system", "xx_XX.UTF-8"),
     does("ssh_auth.present", "AAAAB3Nz", user="root", config="{s}/keys"),
     does("ssh_auth.absent", "AAAAC3Nz", user="root", config="{s}/keys"),
     does("ssh_auth.manage", "m", user="root", config="{s}/keys", ssh_keys=["AAAAB3Nz"]),
@@ -249,6 +253,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "alternatives.show_current": lambda context, name: "/opt/old",
     "kmod.mod_list": lambda context, only_persist=False: ["old_one"],
     "kmod.available": lambda context: ["new_one"],
+    "locale.avail": lambda context, locale: False,
     "service.available": lambda context, name: True,
     "service.status": _up,
     "service.enabled": lambda context, name: name == "up",
@@ -363,6 +368,7 @@ def _furnish(folder: Path) -> None:
     (folder / "keys").write_text("ssh-rsa AAAAC3Nz old\n")
     (folder / "apt" / "sources.list.d").mkdir(parents=True)
     (folder / "apt" / "sources.list").write_text("deb http://old.example/x y main\n")
+    (folder / "aliases").write_text("old: root\n")
     (folder / "known").write_text("old ssh-rsa AAAAC3Nz\n")
     (folder / "hosts").write_text("192.0.2.1 old.example.org\n")
     (folder / "a.patch").write_text(
@@ -408,7 +414,11 @@ def sandbox(
     made = context.with_(
         functions=Watched(context.functions, passed),
         grains=grains,
-        opts={**context.opts, "hosts.file": str(folder / "hosts")},
+        opts={
+            **context.opts,
+            "hosts.file": str(folder / "hosts"),
+            "aliases.file": str(folder / "aliases"),
+        },
     )
     yield Sandbox(folder, made, passed)
 
