@@ -16,6 +16,7 @@ from typing import (
     Callable,
     ContextManager,
     Dict,
+    FrozenSet,
     Iterator,
     Mapping,
     Optional,
@@ -102,6 +103,8 @@ class StateMark:
     wants: tuple[str, ...] = ()
     #: Context manager around consecutive states of this function, called with all of them.
     ahead: Optional[LookAhead] = None
+    #: Returns the names of arguments that the code of a custom file reads from `**kwargs`.
+    reads: Callable[[], FrozenSet[str]] = frozenset
 
 
 def state(

@@ -41,6 +41,7 @@ from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, 
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
 from catena.runtime.custom_code import CheckedLoader
+from catena.runtime.mentions import mentioned_names
 
 log = logger(__name__)
 
@@ -277,7 +278,8 @@ class Loader:
             # mod_aggregate is not a state: it receives low chunks and returns one.
             calls = _call_function if name.endswith(".mod_aggregate") else _call_state
             call: Callable[..., Any] = partial(calls, self, loaded.module, function)
-            mark: Any = StateMark(name.partition(".")[2], (LOW,))
+            reads = partial(mentioned_names, loaded.module)
+            mark: Any = StateMark(name.partition(".")[2], (LOW,), reads=reads)
         else:
             outputters = getattr(loaded.module, "__outputter__", {})
             label = name.partition(".")[2]
@@ -520,22 +522,31 @@ def _call_state(
             loader.initiated.add(module.__name__)
             _ended(begin, low)
         ret = _ended(function, *args, **kwargs)
-    if not isinstance(ret, dict) or not isinstance(ret.get("changes"), dict):
-        found = (
-            f"one with {', '.join(map(str, ret))}" if isinstance(ret, dict) else type(ret).__name__
-        )
-        raise MalformedStateError(
-            f"{function.__name__} must return a dict with changes, result and comment, not "
-            f"{found}; {SourceLine(file_name(module.__name__), function.__code__.co_firstlineno)}"
-        )
-    comment = ret.get("comment", "")
+    malformed = _malformed(ret)
+    if malformed:
+        line = SourceLine(file_name(module.__name__), function.__code__.co_firstlineno)
+        raise MalformedStateError(f"{malformed} ({function.__name__}, {line})")
+    comment = ret["comment"]
     if isinstance(comment, (list, tuple)):
         comment = "\n".join(str(line) for line in comment)
     warnings = tuple(str(text) for text in ret.get("warnings", ()))
-    given = ret.get("result")
+    given = ret["result"]
     # As in Salt: None stays; "yes" and any other text that is not empty is True.
     result = None if given is None else bool(given)
     return StateResult(result, ret["changes"], str(comment), warnings)
+
+
+def _malformed(ret: Any) -> str:
+    """Return what is wrong with a custom state's return, in Salt's words; "" if nothing."""
+    if not isinstance(ret, dict):
+        kind = type(ret).__name__
+        return f"Malformed state return. Data must be a dictionary type, not {kind}."
+    missing = [key for key in ("name", "result", "changes", "comment") if key not in ret]
+    if missing:
+        return f"The following keys were not present in the state return: {', '.join(missing)}."
+    if not isinstance(ret["changes"], dict):
+        return f"'Changes' should be a dictionary, not {type(ret['changes']).__name__}."
+    return ""
 
 
 def _salt_names() -> ContextManager[None]:

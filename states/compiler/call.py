@@ -6,7 +6,6 @@ import math
 import os
 import time
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import (
     Any,
     Callable,
@@ -34,13 +33,10 @@ from catena.modules.shared.arguments import truth
 from catena.states.compiler import conditions
 from catena.states.compiler.faults import at, meant
 from catena.states.compiler.model import KEYWORDS, REQUISITES, Low, Row
+from catena.states.compiler.slips import candidates, slips
 
 log = logger(__name__)
 
-#: Minimum similarity (0 to 1) of a mistyped argument and the requisite that was meant.
-_SLIP = 0.8
-#: Conditions: a mistyped one would run a state that should be skipped, so it gets a warning.
-_GUARDS = ("onlyif", "unless")
 RETRY_ATTEMPTS = 2
 RETRY_INTERVAL = 30.0
 #: Seconds between checks for a cancellation during the wait before a retry.
@@ -63,6 +59,8 @@ class Callee:
     ahead: Optional[LookAhead] = None
     #: Where its plug-in comes from: built in, or a custom file.
     origin: str = BUILT_IN
+    #: Returns the names of arguments that its code reads from `**kwargs`, as far as known.
+    reads: Callable[[], FrozenSet[str]] = frozenset
 
 
 def _callee(plugin: Plugin) -> Callee:
@@ -76,8 +74,16 @@ def _callee(plugin: Plugin) -> Callee:
                 required.add(one.name)
     wants = tuple(sorted({*getattr(plugin.mark, "wants", ()), *(accepts & KEYWORDS)}))
     ahead = getattr(plugin.mark, "ahead", None)
+    reads = getattr(plugin.mark, "reads", frozenset)
     return Callee(
-        plugin.call, frozenset(accepts), frozenset(required), open_, wants, ahead, plugin.origin
+        plugin.call,
+        frozenset(accepts),
+        frozenset(required),
+        open_,
+        wants,
+        ahead,
+        plugin.origin,
+        reads,
     )
 
 
@@ -131,10 +137,10 @@ def _argument_faults(callee: Callee, low: Low) -> Iterator[str]:
     if not callee.open:
         for key in low.args:
             if key not in callee.accepts:
-                known = sorted({*callee.accepts, *KEYWORDS, "name"})
+                hint = meant(key, candidates(callee.accepts))
                 yield (
                     f"'{key}' is an invalid keyword argument for '{low.state}.{low.fun}' in "
-                    f"state '{low.id}' of SLS '{low.sls}'{meant(key, known)}{at(low.line_of(key))}"
+                    f"state '{low.id}' of SLS '{low.sls}'{hint}{at(low.line_of(key))}"
                 )
 
 
@@ -376,11 +382,20 @@ def _answer(context: Context, low: Low, callee: Callee, extra: Optional[Mapping[
         return make_row(low, False, f"An exception occurred in this state: {error_line(error)}")
     log.debug("state %s ended with %s", low.key, found.result)
     row = make_row(low, found.result, found.comment, found.changes)
-    if found.warnings or callee.open:
-        warnings = [*found.warnings, *(_near_keywords(low, callee) if callee.open else ())]
-        if warnings:
-            row["warnings"] = warnings
+    warnings = [*found.warnings, *_slips(low, callee, found.warnings)]
+    if warnings:
+        row["warnings"] = warnings
     return row
+
+
+def _slips(low: Low, callee: Callee, told: Sequence[str]) -> Iterator[str]:
+    """Yield a warning for each probable typo that the state itself has not *told*."""
+
+    def is_known(key: str) -> bool:
+        return key in callee.reads() or any(f"'{key}'" in text for text in told)
+
+    if callee.open:
+        yield from slips(low, callee.accepts, is_known)
 
 
 def _outside_guard(context: Context, low: Low, callee: Callee) -> Unguarded:
@@ -388,52 +403,6 @@ def _outside_guard(context: Context, low: Low, callee: Callee) -> Unguarded:
     kinds = conditions.KINDS if "check_cmd" not in callee.wants else conditions.KINDS[:-1]
     commands = sum(conditions.commands(context, low, kind) for kind in kinds)
     return Unguarded(int(callee.origin != BUILT_IN), commands)
-
-
-def _near_keywords(low: Low, callee: Callee) -> Iterator[str]:
-    """Yield a warning for each extra argument whose name resembles a known one.
-
-    Only functions that accept any argument need this; others refuse unknown arguments.
-    """
-    for key, value in low.args.items():
-        if key in callee.accepts:
-            continue
-        if low.name == low.id and _is_slip_of_name(key):
-            # Without `name`, the state acts on its id, which probably names something else.
-            meant_one: Optional[str] = "name"
-        else:
-            meant_one = _slip(key, callee.accepts, isinstance(value, list))
-        if meant_one:
-            yield (
-                f"{low.state}.{low.fun} takes no argument '{key}'; did you mean '{meant_one}'?"
-                f"{at(low.line_of(key))}"
-            )
-
-
-@lru_cache(maxsize=1024)  # many states of a run have the same arguments
-def _slip(key: str, accepts: FrozenSet[str], is_list: bool) -> Optional[str]:
-    """Return the argument that *key* probably means, or None."""
-    # `m_name` is an argument of module.run and no typo of `name`.
-    names = {*accepts, *_GUARDS, *(REQUISITES if is_list else ())} - {"name"}
-    return nearest(key, sorted(names), _SLIP)
-
-
-@lru_cache(maxsize=1024)  # as above
-def _is_slip_of_name(key: str) -> bool:
-    """Return whether *key* is a typo of `name`: a letter added, missing, swapped or capital.
-
-    Other letters do not count, because `uname` and `same` are arguments of their own.
-    """
-    word, key = "name", key.lower()
-    letters = set(word)
-    if key == word or not set(key) <= letters:
-        return key == word
-    cuts = range(len(word) + 1)
-    missing = {word[:at] + word[at + 1 :] for at in cuts[:-1]}
-    swapped = {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in cuts[:-2]}
-    other = {word[:at] + one + word[at + 1 :] for at in cuts[:-1] for one in letters}
-    added = {word[:at] + one + word[at:] for at in cuts for one in letters}
-    return key in missing | swapped | other | added
 
 
 def _judge(context: Context, low: Low, row: Row) -> None:

@@ -383,3 +383,49 @@ def test_result_of_a_custom_state_counts_as_in_salt(
     module("_states/own.py", f"def res(name):\n    return {body}\n")
     (row,) = run("state.single", "own.res", "x").ret.value.values()
     assert row["result"] is result
+
+
+def test_argument_that_a_custom_state_reads_is_no_typo(
+    module: Callable[[str, str], None], run: Run
+) -> None:
+    module(
+        "_states/own.py",
+        "def done(name, **kwargs):\n"
+        "    told = _of(kwargs)\n"
+        "    return {'name': name, 'changes': {}, 'result': True, 'comment': told}\n"
+        "def _of(given):\n"
+        "    return given.get('tests', '') + str('oder' in given)\n",
+    )
+    read = run("state.single", "own.done", "x", tests="a", oder=1).ret.value
+    (row,) = read.values()
+    assert (row["comment"], row.get("warnings")) == ("aTrue", None)
+    (row,) = run("state.single", "own.done", "x", tsets="a", unles="false").ret.value.values()
+    assert [text.split("'")[1] for text in row["warnings"]] == ["unles"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (
+            "{'name': name, 'changes': {}, 'comment': ''}",
+            "were not present in the state return: result.",
+        ),
+        (
+            "{'changes': {}, 'result': True}",
+            "were not present in the state return: name, comment.",
+        ),
+        ("{'name': name, 'result': True, 'comment': ''}", "the state return: changes."),
+        (
+            "{'name': name, 'changes': [], 'result': True, 'comment': ''}",
+            "'Changes' should be a dictionary, not list.",
+        ),
+        ("[]", "Malformed state return. Data must be a dictionary type, not list."),
+    ],
+)
+def test_malformed_return_of_a_custom_state_fails_as_in_salt(
+    module: Callable[[str, str], None], run: Run, returned: str, told: str
+) -> None:
+    module("_states/own.py", f"def res(name):\n    return {returned}\n")
+    (row,) = run("state.single", "own.res", "x").ret.value.values()
+    assert row["result"] is False
+    assert f"{told} (res, salt://_states/own.py:1)" in row["comment"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from catena.runtime.session import state_registry
-from catena.states.compiler.call import Callees, _near_keywords, argument_faults
+from catena.states.compiler.call import Callees, _slips, argument_faults
 from catena.states.compiler.model import Low
 from tests.unit.states.conftest import MakeWorld
 
@@ -41,6 +41,6 @@ def test_typo_of_name_is_reported_for_every_state(name: str) -> None:
     low = Low(state, fun, "u", "u", "t", "base", 1, {"naem": "v"})
     callee = callees.get(state, fun)
     assert callee is not None
-    told = _near_keywords(low, callee) if callee.open else argument_faults(callees, [low])
+    told = _slips(low, callee, ()) if callee.open else argument_faults(callees, [low])
     (text,) = told
     assert "did you mean 'name'?" in text
