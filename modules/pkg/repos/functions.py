@@ -47,7 +47,7 @@ def refresh_after(context: Context, options: Mapping[str, Any]) -> None:
 
 
 @function(reads=True)
-def list_repos(context: Context, **options: Any) -> Dict[str, Any]:
+def list_repos(context: Context, /, **options: Any) -> Dict[str, Any]:
     """Return all repositories: {address: [entry, …]} with apt, {alias: entry} with dnf and zypper.
 
     Args:
@@ -58,14 +58,14 @@ def list_repos(context: Context, **options: Any) -> Dict[str, Any]:
 
 
 @function(reads=True)
-def get_repo(context: Context, repo: str, **options: Any) -> Dict[str, Any]:
+def get_repo(context: Context, /, repo: str, **options: Any) -> Dict[str, Any]:
     """Return one repository, {} if it is not there; with apt, *repo* is a line of sources.list."""
     return repositories(context).entry(repo, options)
 
 
 @function()
 def mod_repo(
-    context: Context, repo: str, saltenv: str = "base", aptkey: bool = True, **options: Any
+    context: Context, /, repo: str, saltenv: str = "base", aptkey: bool = True, **options: Any
 ) -> Dict[str, Any]:
     """Make a repository, or change it; return {repo: entry}.
 
@@ -91,7 +91,7 @@ def mod_repo(
 
 
 @function()
-def del_repo(context: Context, repo: str, **options: Any) -> str:
+def del_repo(context: Context, /, repo: str, **options: Any) -> str:
     """Remove a repository; return which files were changed or removed.
 
     Raises:
@@ -159,6 +159,7 @@ def add_repo_key(
 @function()
 def del_repo_key(
     context: Context,
+    /,
     name: Optional[str] = None,
     aptkey: bool = True,
     keydir: Optional[str] = None,
