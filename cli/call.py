@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import click
 
@@ -18,11 +18,23 @@ from catena.cli.output.plain import document
 from catena.cli.output.text import printable, wants_colour
 
 
+def _take_folder(ctx: click.Context, _: click.Parameter, folder: Optional[str]) -> None:
+    """Let the command's own --config-dir replace that of `catena` wherever it is read."""
+    if folder is not None:
+        ctx.find_root().obj = folder
+
+
 @click.command(cls=FunctionCommand, context_settings={"ignore_unknown_options": True})
 @click.argument("function", shell_complete=completion.functions)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--local", is_flag=True, help="Use no master: files and pillar from local roots.")
-@click.option("--config-dir", "-c", help="Folder with the minion's configuration.")
+@click.option(
+    "--config-dir",
+    "-c",
+    expose_value=False,
+    callback=_take_folder,
+    help="Folder with the minion's configuration.",
+)
 @click.option(
     "--file-root", type=click.Path(exists=True, file_okay=False), help="States, with --local."
 )
@@ -44,7 +56,7 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
     args, kwargs = split(arguments)
     kwargs = with_hidden(kwargs, options)
     outcome = call_here(
-        Path(options["config_dir"] or ctx.find_root().obj),
+        Path(ctx.find_root().obj),
         function,
         tuple(args),
         kwargs,

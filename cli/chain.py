@@ -11,6 +11,7 @@ from catena.cli.chain_actions import action, action_options
 from catena.cli.chain_watch import follow_chain
 from catena.cli.connection import connect
 from catena.cli.groups import CommandGroup
+from catena.cli.output.answers import state_options, style
 from catena.cli.output.chains import chain_text, listing, named
 from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
@@ -280,9 +281,10 @@ def render(ctx: click.Context, label: str, out: str) -> None:
 
 @chain.command()
 @click.argument("label")
+@state_options
 @click.pass_context
-def preview(ctx: click.Context, label: str) -> int:
+def preview(ctx: click.Context, /, label: str, **options: Any) -> int:
     """Run every chunk in test mode on its minions: show what would change, without reboots."""
     client = connect(ctx)
     submitted = client.ask(chains.PREVIEW, ChainRef(label))
-    return follow(client.stream(jobs.WATCH, JobWatch(submitted.jid)), Shown())
+    return follow(client.stream(jobs.WATCH, JobWatch(submitted.jid)), Shown(style=style(options)))

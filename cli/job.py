@@ -44,12 +44,13 @@ def list_jobs(ctx: click.Context, /, out: str, **filters: Any) -> None:
 @job.command()
 @click.argument("jid")
 @click.option("--out", type=click.Choice(["text", "nested", "json"]), default="text")
+@state_options
 @click.pass_context
-def show(ctx: click.Context, jid: str, out: str) -> None:
+def show(ctx: click.Context, /, jid: str, out: str, **options: Any) -> None:
     """Show a job: user, function, and each minion's state and return; with json also its steps."""
     client, wanted = connect(ctx), JobShow(jid)
     if out == "text":
-        print(job_text(client.ask(jobs.SHOW, wanted), wants_colour()))
+        print(job_text(client.ask(jobs.SHOW, wanted), wants_colour(), style(options)))
         return
     found = client.request(jobs.SHOW, wanted)
     print(document(found) if out == "json" else renderer("nested")(jid, found, wants_colour()))

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterator
 
-from catena.cli.output import renderer
+from catena.cli.output.answers import answer
+from catena.cli.output.style import FULL, StateStyle
 from catena.cli.output.table import clock
 from catena.cli.output.text import paint, printable
 
 if TYPE_CHECKING:
     from catena.client.replies.jobs import JobDetail, JobOutcome
 
-_OUTS = frozenset({"highstate", "txt"})
+
+def job_text(view: JobDetail, colour: bool, how: StateStyle = FULL) -> str:
+    """Return everything about one job; *how* is the style of state runs."""
+    return "\n".join(_job(view, colour, how))
 
 
-def job_text(view: JobDetail, colour: bool) -> str:
-    """Return everything about one job."""
-    return "\n".join(_job(view, colour))
-
-
-def _job(view: JobDetail, colour: bool) -> Iterator[str]:
+def _job(view: JobDetail, colour: bool, how: StateStyle) -> Iterator[str]:
     words = [str(word) for word in view.args]
     words += [f"{key}={word}" for key, word in view.kwargs.items()]
     yield printable(f"Job {view.jid}: {' '.join([view.fun, *words])}")
@@ -29,10 +28,10 @@ def _job(view: JobDetail, colour: bool) -> Iterator[str]:
     yield printable("  " + ", ".join(facts))
     for minion, known in sorted(view.minions.items()):
         yield ""
-        yield from _minion(minion, known, colour)
+        yield from _minion(minion, known, colour, how)
 
 
-def _minion(minion: str, known: JobOutcome, colour: bool) -> Iterator[str]:
+def _minion(minion: str, known: JobOutcome, colour: bool, how: StateStyle) -> Iterator[str]:
     ret, state = known.ret, known.state or ""
     if ret is None:
         steps = known.steps or ()
@@ -45,4 +44,4 @@ def _minion(minion: str, known: JobOutcome, colour: bool) -> Iterator[str]:
     late = f", after its delivery was {state}" if known.late else ""
     head = f"{end} in {ret.duration_seconds:.3g} s{late}"
     yield paint(printable(f"{minion} {head}"), "light_red" if bad else "green", colour)
-    yield renderer(ret.out if ret.out in _OUTS else "nested")(minion, ret.value, colour)
+    yield answer(minion, {"value": ret.value, "out": ret.out}, "", colour, how)

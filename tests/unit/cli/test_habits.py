@@ -5,10 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from catena.cli import chain, job
 from catena.cli.commands import run
+from catena.client.replies.chains import ChainPreview
+from catena.client.replies.jobs import JobDetail, JobOutcome
+from catena.client.requests import chains, jobs
+from catena.client.requests.contract import AnyAsk
+from catena.core.job import JobReturn
+
+STATES = {
+    "test_|-a_|-a_|-nop": {"result": True, "changes": {}, "comment": "", "name": "a", "__id__": "a"}
+}
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +39,27 @@ def folder(tmp_path: Path) -> str:
     (states / "a.sls").write_text("a:\n  test.nop\nb:\n  test.succeed_with_changes\n")
     (tmp_path / "minion").write_text(f"file_roots: {{base: [{states}]}}\nid: web1\n")
     return str(tmp_path)
+
+
+class Answering:
+    """Stands in for a connection to a master whose only job applied one state."""
+
+    def __init__(self, _: Any) -> None:
+        self._ret = JobReturn("1", "state.apply", (), True, 0, STATES, 1.0, 0.1, out="highstate")
+
+    def ask(self, ask: AnyAsk, _: Any) -> Any:
+        if ask is chains.PREVIEW:
+            return ChainPreview("1", ("m1",))
+        assert ask is jobs.SHOW
+        outcome = JobOutcome("done", ret=self._ret)
+        return JobDetail(
+            "1", "state.apply", (), {}, "m1", "glob", "root", {}, 1.0, 2.0, 3.0, {"m1": outcome}
+        )
+
+    def stream(self, ask: AnyAsk, _: Any, timeout: float | None = None) -> Iterator[Any]:
+        assert ask is jobs.WATCH
+        yield {"type": "new", "jid": "1", "minions": ["m1"], "missing": []}
+        yield {"type": "return", "minion": "m1", "ret": vars(self._ret)}
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -107,3 +139,28 @@ def test_unknown_state_output_is_refused_with_the_nearest(
         file.write("state_output: ters\n")
     assert run(["-c", folder, "call", "--local", "state.apply", "a"]) == 2
     assert "did you mean 'terse'" in capsys.readouterr().err
+
+
+def test_style_of_call_is_read_from_its_own_config_dir(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (Path(folder) / "minion").open("a") as file:
+        file.write("state_output: terse\nstate_verbose: false\n")
+    assert run(["call", "--local", "-c", folder, "state.apply", "a"]) == 0
+    shown = capsys.readouterr().out
+    assert "Name: b - Function: test.succeed_with_changes" in shown
+    assert "Name: a" not in shown
+
+
+def test_job_show_and_chain_preview_take_the_style_of_the_masters_configuration(
+    folder: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (Path(folder) / "master").write_text("state_output: terse\n")
+    monkeypatch.setattr(job, "connect", Answering)
+    monkeypatch.setattr(chain, "connect", Answering)
+    assert run(["-c", folder, "job", "show", "1"]) == 0
+    assert "Name: a - Function: test.nop - Result: Clean" in capsys.readouterr().out
+    assert run(["-c", folder, "job", "show", "1", "--state-output", "full"]) == 0
+    assert "ID: a" in capsys.readouterr().out
+    assert run(["-c", folder, "chain", "preview", "1"]) == 0
+    assert "Name: a - Function: test.nop - Result: Clean" in capsys.readouterr().out
