@@ -18,6 +18,7 @@ from catena.cli.output.text import wants_colour
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
 from catena.cli.watch import Shown, follow
+from catena.client.replies.chains import ChainMade
 from catena.client.requests import chains, jobs
 from catena.client.requests.chains import (
     ChainAdd,
@@ -33,6 +34,7 @@ from catena.client.requests.chains import (
 )
 from catena.client.requests.contract import Ask
 from catena.client.requests.jobs import JobWatch
+from catena.core import ids
 from catena.core.errors import UsageError
 
 _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="table")
@@ -40,7 +42,7 @@ _OUT = click.option("--out", type=click.Choice(["table", "json"]), default="tabl
 
 @click.group(cls=CommandGroup)
 def chain() -> None:
-    """Create, schedule and watch action chains. CHAIN is a label or an id."""
+    """Create, schedule and watch action chains. LABEL is a label or an id; an id wins."""
 
 
 _AGAIN = click.option(
@@ -56,8 +58,15 @@ _AGAIN = click.option(
 @click.pass_context
 def create(ctx: click.Context, label: str, again: bool) -> None:
     """Create an empty chain."""
-    made = connect(ctx).ask(chains.CREATE, ChainCreate(label, again))
+    _print_made(connect(ctx).ask(chains.CREATE, ChainCreate(label, again)))
+
+
+def _print_made(made: ChainMade) -> None:
+    """Print number and label of a new chain; warn on stderr if its label may mean another one."""
     print(f"chain {made.id}: {made.label}")
+    if ids.is_chain_id(made.label) and made.label != str(made.id):
+        hint = f'"{made.label}" means chain {made.label} if there is one'
+        click.echo(f"name this chain {made.id}: {hint}", err=True)
 
 
 @chain.command()
@@ -125,7 +134,7 @@ def apply(ctx: click.Context, file: str, at: str, watching: bool, again: bool) -
     for path in found.uploads.values():
         upload(client, path, path.read_bytes())
     made = client.ask(chains.APPLY, replace(found.request, again=again))
-    print(f"chain {made.id}: {made.label}")
+    _print_made(made)
     if at or watching:
         client.request(chains.SCHEDULE, ChainSchedule(str(made.id), moment(at or "now")))
     else:

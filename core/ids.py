@@ -109,6 +109,14 @@ def label(text: str) -> str:
     return text
 
 
+def is_chain_id(text: str) -> bool:
+    """Return whether *text* has the form of a chain's id: a decimal number without leading zeros.
+
+    A label may be such a text, too; the chain with that id then has precedence.
+    """
+    return text.isascii() and text.isdigit() and len(text) < 19 and text[0] != "0"
+
+
 def request_key(text: str) -> str:
     """Return *text* as the key of a client's request.
 

@@ -111,7 +111,8 @@ class ChainSchedule:
 class ChainRef:
     """Any verb that needs only the chain: approve, cancel, retry, show, watch, delete, render.
 
-    A chain is named by its id or its label (the newest of that label).
+    A chain is named by its id or its label (the newest of that label). If a label is a number, the
+    chain with that id has precedence.
     """
 
     chain: str

@@ -59,18 +59,20 @@ class DraftStep:
 
 
 def editable(conn: sa.Connection, ref: str) -> ChainRecord:
-    """Return the draft with the label *ref*, or else the chain that *ref* names, for editing.
+    """Return the chain with the id *ref*, or else a draft or a chain with that label, for editing.
 
     Raises:
-        InvalidStateError: the chain is no draft.
+        InvalidStateError: the chain is no draft; the message names a draft with that label.
         NotFoundError: there is no such chain; the message says how to create one.
     """
     try:
-        row = draft_rows.draft(conn, ref) or rows.find_chain(conn, ref)
+        labelled = draft_rows.draft(conn, ref)
+        row = rows.numbered_chain(conn, ref) or labelled or rows.find_chain(conn, ref)
     except NotFoundError as error:
         raise NotFoundError(f"{error}; to create it: catena chain create {ref[:80]}") from None
     if row.state != ChainState.draft.value:
-        raise InvalidStateError(f"{row.title} is {row.state}; only a draft can be edited")
+        other = f"; {labelled.title} is one, name it {labelled.id}" if labelled else ""
+        raise InvalidStateError(f"{row.title} is {row.state}; only a draft can be edited{other}")
     return row
 
 

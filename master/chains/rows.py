@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from catena.core import ids
 from catena.core.errors import NotFoundError
 from catena.core.job import Boundary
 from catena.core.run_ref import RunRef
@@ -105,18 +106,27 @@ def chains(
     return [ChainRecord._make(row) for row in conn.execute(query, values or {})]
 
 
-def find_chain(conn: sa.Connection, ref: str) -> ChainRecord:
-    """Return a chain by its label (the newest one) or its id.
+def numbered_chain(conn: sa.Connection, ref: str) -> ChainRecord | None:
+    """Return the chain whose id is *ref*; None if *ref* is no id or there is no such chain."""
+    if not ids.is_chain_id(ref):
+        return None
+    row = conn.execute(_CHAIN, {"b_chain": int(ref)}).first()
+    return None if row is None else ChainRecord._make(row)
 
-    A label wins over an id, so that a chain named "12" can be reached.
+
+def find_chain(conn: sa.Connection, ref: str) -> ChainRecord:
+    """Return a chain by its id or its label (the newest one).
+
+    An id wins over a label, because messages and commands of catena name chains by their ids.
 
     Raises:
         NotFoundError: there is no such chain; the message names the nearest label.
     """
+    numbered = numbered_chain(conn, ref)
+    if numbered is not None:
+        return numbered
     newest = CHAIN_ROWS.where(CHAINS.c.label == ref).order_by(CHAINS.c.id.desc()).limit(1)
     row = conn.execute(newest).first()
-    if row is None and ref.isascii() and ref.isdigit() and len(ref) < 19:
-        row = conn.execute(_CHAIN, {"b_chain": int(ref)}).first()
     if row is None:
         labels = sa.select(CHAINS.c.label).order_by(CHAINS.c.id.desc()).limit(_SUGGESTED_FROM)
         raise NotFoundError(unknown("chain", ref[:80], list(conn.execute(labels).scalars())))

@@ -15,6 +15,7 @@ from catena.client.replies.chains import (
     ChainEventItem,
     ChainItem,
     ChainLine,
+    ChainMade,
     ChainOutputItem,
     ChainViewItem,
     CleanWaitView,
@@ -172,3 +173,20 @@ def test_chain_watch_of_a_draft_ends_with_an_error(
     said = capsys.readouterr().err
     assert "chain 7 patch is a draft" in said and "catena chain schedule 7; use --wait" in said
     assert run(["chain", "watch", "patch", "--wait"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "warned"), [("12", True), ("7", False), ("012", False), ("p", False)]
+)
+def test_chain_create_warns_about_a_label_that_may_mean_another_chain(
+    label: str, warned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Made:
+        def ask(self, *_: object) -> ChainMade:
+            return ChainMade(7, label)
+
+    monkeypatch.setattr(commands, "connect", lambda _: Made())
+    assert run(["chain", "create", label]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == f"chain 7: {label}\n"
+    assert ("name this chain 7" in shown.err) is warned

@@ -17,9 +17,8 @@ from catena.client.requests import chains, jobs
 from catena.client.requests.contract import AnyAsk
 from catena.core.job import JobReturn
 
-STATES = {
-    "test_|-a_|-a_|-nop": {"result": True, "changes": {}, "comment": "", "name": "a", "__id__": "a"}
-}
+NOP = {"result": True, "changes": {}, "comment": "", "name": "a", "__id__": "a"}
+STATES = {"test_|-a_|-a_|-nop": NOP}
 
 
 @pytest.fixture(autouse=True)

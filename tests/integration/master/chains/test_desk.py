@@ -116,6 +116,23 @@ async def test_label_of_an_unfinished_chain_is_refused(bench: Bench) -> None:
     assert await bench.apply("patch", CMD) != first
 
 
+async def test_id_of_a_chain_wins_over_the_same_number_as_a_label(bench: Bench) -> None:
+    service = bench.chains.service
+    first = await bench.apply("patch", CMD)
+    second = (await service.create(ChainCreate(str(first)), "alice")).id
+    assert (await bench.show(str(first)))["label"] == "patch"
+    await service.add(ChainAdd(str(first), "*", action("cmd", cmd="more")), "alice")
+    assert len(await titles(bench, "patch")) == 2
+    await service.schedule(ChainSchedule(str(first)), "alice")
+    with pytest.raises(
+        InvalidStateError, match=rf"'{first}' \({second}\) is one, name it {second}"
+    ):
+        await service.add(ChainAdd(str(first), "*", action("reboot")), "alice")
+    assert (await service.cancel(ChainRef(str(first)), "alice")).id == first
+    assert (await service.delete(ChainRef(str(first)), "alice")).id == first
+    assert (await service.delete(ChainRef(str(first)), "alice")).id == second
+
+
 async def test_scheduling_an_empty_draft_or_a_past_time_is_refused(bench: Bench) -> None:
     service = bench.chains.service
     await service.create(ChainCreate("empty"), "alice")
