@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Maximum number of failures stored for the view; the newest are shown.
 KEPT_FAILURES = 50
+#: Reason of an action that did not run because one before it failed, as in master.chains.decide.
+_PREREQUISITE = "Prerequisite failed"
 #: Text before the failed states of an action that applied states.
 _NESTED = "what failed in it:"
 #: Maximum length of a cell in characters, because minions choose its text.
@@ -69,7 +71,7 @@ class Board(NamedTuple):
     lines: Sequence[BoardLine]
     #: Status -> number of minions without a row.
     hidden: Mapping[str, int]
-    #: The newest failures: minion, failed step and reason.
+    #: The newest failures: minion, failed step and reason. The last line may count their effects.
     failures: Sequence[str]
 
 
@@ -100,6 +102,7 @@ class ChainBoard:
         self._due = 0.0
         self._actions: Dict[int, ActionView] = {}
         self._minions: Dict[str, List[int]] = {}
+        #: Action -> line of a failure that no other one caused, oldest first.
         self._failures: Dict[int, str] = {}
         #: Minion -> last line of output of the action that runs there.
         self._printed: Dict[str, str] = {}
@@ -160,6 +163,7 @@ class ChainBoard:
             action,
             status=status,
             reason=data.get("reason", ""),
+            comment=str(data.get("comment", "")),
             waits="",
             started=action.started if has_ended else at,
             ended=at if has_ended else action.ended,
@@ -177,20 +181,29 @@ class ChainBoard:
 
     def _note(self, minion: str, action: ActionView) -> None:
         """Store a failure; a later reply describes it better than the event's reason."""
-        why = " ".join(spoken(action.comment or action.reason).split())
-        # The function that ran the states did not fail itself (`states.function_calls`).
-        why = why.partition(_NESTED)[2].lstrip() or why
-        text = f"{minion}: {cell(action.title)}: {cell(why)}"
         self._failures.pop(action.action_id, None)
-        self._failures[action.action_id] = text
+        if action.reason == _PREREQUISITE:
+            return
+        self._failures[action.action_id] = f"{minion}: {_with_reason(action, _cause(action))}"
         while len(self._failures) > KEPT_FAILURES:
             del self._failures[next(iter(self._failures))]
 
     def board(self, room: int, failures: int) -> Board:
         """Return the frame for the given numbers of minions and failures."""
         lines = [self._line(name, ids) for name, ids in self._minions.items()]
-        shown = list(self._failures.values())[-failures:] if failures else []
-        return laid_out(f"{self._head}: {self._state}", lines, room, shown)
+        return laid_out(f"{self._head}: {self._state}", lines, room, self._panel(failures))
+
+    def _panel(self, room: int) -> List[str]:
+        """Return *room* lines at most: the newest causes, then the number of their effects."""
+        left_out = sum(
+            action.status == "Failed" and action.reason == _PREREQUISITE
+            for action in self._actions.values()
+        )
+        causes = list(self._failures.values())
+        folded = [f"and {left_out} not run, because an action before failed"] if left_out else []
+        if causes:
+            folded = folded[: room - 1]
+        return [*causes[max(0, len(causes) - room + len(folded)) :], *folded][:room]
 
     def _line(self, name: str, ids: Sequence[int]) -> BoardLine:
         actions = [self._actions[one] for one in ids]
@@ -202,12 +215,25 @@ class ChainBoard:
                 why = action.waits or _PROOFS.get(action.reason, action.reason)
                 if kind == ACTIVE:
                     why = why or self._printed.get(name, "")
-                text = cell(action.title) + (f": {cell(why)}" if why else "")
+                if kind == FAILED:
+                    why = why or _cause(action)
+                text = _with_reason(action, why)
                 since = action.started
                 if kind == WAITING and not since:
                     since = max([self._due, *(one.ended for one in actions)])
                 return BoardLine(cell(name), kind, done, len(ids), text, since)
         return BoardLine(cell(name), DONE, done, len(ids), "", 0.0)
+
+
+def _cause(action: ActionView) -> str:
+    """Return why an action failed, on one line."""
+    why = " ".join(spoken(action.comment or action.reason).split())
+    # The function that ran the states did not fail itself (`states.function_calls`).
+    return why.partition(_NESTED)[2].lstrip() or why
+
+
+def _with_reason(action: ActionView, why: str) -> str:
+    return cell(action.title) + (f": {cell(why)}" if why else "")
 
 
 class JobBoard:

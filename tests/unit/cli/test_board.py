@@ -78,6 +78,30 @@ def test_event_updates_its_action_and_a_later_view_gives_the_reason() -> None:
     assert board.has_ended
 
 
+def test_failure_is_shown_with_the_comment_of_its_event() -> None:
+    board = chain(m=[action(1, "Picked Up")])
+    event(board, 1, "Failed", reason="", comment="no\nspace left")
+    assert board.board(1, 3).failures == ["m: Run 1: no space left"]
+    assert board.board(1, 0).lines[0].text == "Run 1: no space left"
+    event(board, 1, "Failed", reason="", comment="")
+    assert board.board(1, 3).failures == ["m: Run 1"]
+
+
+def test_actions_that_need_a_failed_one_are_only_counted() -> None:
+    board = chain(m=[action(n, "Queued") for n in range(1, 9)])
+    event(board, 1, "Failed", comment="first")
+    event(board, 2, "Failed", comment="second")
+    for number in range(3, 9):
+        event(board, number, "Failed", reason="Prerequisite failed", comment="Prerequisite failed")
+    folded = "and 6 not run, because an action before failed"
+    assert board.board(1, 4).failures == ["m: Run 1: first", "m: Run 2: second", folded]
+    assert board.board(1, 2).failures == ["m: Run 2: second", folded]
+    assert board.board(1, 1).failures == ["m: Run 2: second"]
+    assert board.board(1, 0).failures == []
+    needs = action(1, "Failed", reason="Prerequisite failed", comment="Prerequisite failed")
+    assert chain(m=[needs]).board(1, 1).failures == [folded.replace("6", "1")]
+
+
 def test_board_shows_what_a_start_waits_for_until_it_is_sent() -> None:
     board = chain(m=[action(1, "Completed"), action(2, "Queued"), action(3, "Queued")])
     data = {"chain": 7, "event": "held_back", "minion": "m", "reason": "on m: waits for: it"}
