@@ -8,9 +8,9 @@ from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.pkg.repos.functions import refresh_after, repositories
+from catena.modules.pkg.repos.functions import carry_out, refresh_after, repositories
 from catena.modules.pkg.repos.keys import key_source
-from catena.modules.pkg.repos.plan import RepoPlan, write_files
+from catena.modules.pkg.repos.plan import RepoPlan
 from catena.modules.shared.arguments import truth
 from catena.states.answers import done, failed, would
 
@@ -45,6 +45,10 @@ def managed(
     if mistake:
         return failed(mistake)
     repo = _prefixed("ppa", ppa) or _prefixed("copr", copr) or name
+    # A named repository is enabled, unless its line is a comment. dnf and zypper show the name.
+    if not {"enabled", "disabled"} & {*given} and not name.startswith("#"):
+        given["enabled"] = True
+    given.setdefault("humanname", name)
     try:
         plan = repositories(context).planned(repo, given, context.saltenv)
     except CatenaError as error:
@@ -57,7 +61,7 @@ def _configured(
     context: Context, name: str, plan: RepoPlan, options: Mapping[str, Any]
 ) -> StateResult:
     """Carry out a plan, or report it in test mode."""
-    if not plan.files:
+    if not plan.acts():
         if plan.plain or context.test:
             return done(f"Package repo '{name}' already configured")
         return done(f"Configured package repo '{name}'")
@@ -65,11 +69,11 @@ def _configured(
     if context.test:
         return would(f"Package repo '{name}' would be configured. {_TEST}", changes)
     try:
-        write_files(plan.files)
+        carry_out(context, plan)
     except CatenaError as error:
         return failed(f"Failed to configure repo '{name}': {error}")
     try:
-        refresh_after(context, options)
+        refresh_after(context, plan.name, options)
     except CatenaError as error:
         text = f"Failed to configure repo '{name}': it is written, but the refresh failed: {error}"
         return failed(text, changes)
@@ -134,12 +138,12 @@ def absent(
         plan = repositories(context).removal(repo, given)
     except CatenaError as error:
         return failed(f"Failed to configure repo '{repo}': {error}")
-    if not plan.files:
+    if not plan.acts():
         return done(f"Package repo {repo} is absent")
     if context.test:
         return would(f"Package repo '{repo}' will be removed. {_TEST}")
     try:
-        write_files(plan.files)
+        carry_out(context, plan)
     except CatenaError as error:
         return failed(str(error))
     changes: Dict[str, Any] = {"repo": repo}
@@ -152,7 +156,7 @@ def absent(
     except CatenaError as error:
         return failed(f"{text}, but failed to remove key: {error}", changes)
     try:
-        refresh_after(context, given)
+        refresh_after(context, repo, given)
     except CatenaError as error:
         return failed(f"{text}, but the refresh failed: {error}", changes)
     return done(text, changes)

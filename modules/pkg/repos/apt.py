@@ -41,6 +41,7 @@ FOLDER = Path("/etc/apt")
 _READ = "pkg.repos.apt"
 #: Keys of an entry that the changes of a state show.
 _SHOWN = ("architectures", "comps", "disabled", "dist", "line", "signedby", "type", "uri")
+_MISSING = "Repo {} doesn't exist in the sources.list(s)"
 _NO_NAME = lazy_pattern(r"[^A-Za-z0-9.]+")
 
 
@@ -146,10 +147,10 @@ class AptRepositories:
         sources.list.d in which nothing is left is removed.
         """
         named = parse_line(self._line(repo))
-        if named is None:
-            return RepoPlan(repo, {}, {})
-        files: List[Tuple[Path, Optional[bytes]]] = []
         told = ""
+        if named is None:
+            return RepoPlan(repo, {}, {}, told=f"{_MISSING.format(repo)}: it is no line of one")
+        files: List[Tuple[Path, Optional[bytes]]] = []
         before: Entry = {}
         for file in self._files():
             text = parsed_text(file.path, file.data)
@@ -168,7 +169,17 @@ class AptRepositories:
                 if empty
                 else f"Repo '{repo}' has been removed from {file.path}.\n"
             )
+        told = told or _MISSING.format(repo)
         return RepoPlan(repo, before, {}, tuple(files), {"repo": repo}, told=told)
+
+    def refresh(self, repo: str, options: Mapping[str, Any]) -> bool:
+        """Fetch the indexes unless `refresh` is false; return whether they are fresh."""
+        from catena.modules.pkg import choice
+
+        asked = truth(options.get("refresh_db", options.get("refresh", True)))
+        if asked:
+            choice.provider(self._context).refresh()
+        return asked
 
     def keys(self, folder: Optional[str]) -> Dict[str, Any]:
         """Return the keys of a folder of keyrings by id."""

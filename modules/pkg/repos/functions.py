@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
-from catena.modules.shared.arguments import truth
 
 if TYPE_CHECKING:
-    from catena.modules.pkg.repos.plan import Repositories
+    from catena.modules.pkg.repos.plan import RepoPlan, Repositories
 
 #: Key in the run's scratch data: the repositories' indexes were fetched in this run.
 FRESH = "pkg.refreshed"
@@ -29,20 +28,49 @@ def repositories(context: Context) -> Repositories:
         from catena.modules.pkg.repos.apt import AptRepositories
 
         return AptRepositories(context)
+    if name in ("dnf", "zypper"):
+        from catena.modules.pkg.repos.rpm import DNF, ZYPPER, RpmRepositories
+
+        return RpmRepositories(context, DNF if name == "dnf" else ZYPPER)
     raise CommandExecutionError(f"repositories of {name} can't be managed")
 
 
-def refresh_after(context: Context, options: Mapping[str, Any]) -> None:
-    """Fetch the indexes of repositories after one has changed, unless `refresh` is false.
+def carry_out(context: Context, plan: RepoPlan) -> None:
+    """Write the files of a plan and run its commands.
+
+    Raises:
+        CommandExecutionError: a file can't be written, or a command failed.
+    """
+    from catena.modules.pkg.repos.plan import write_files
+
+    write_files(plan.files)
+    for command in plan.commands:
+        run(context, *command)
+
+
+def run(context: Context, *words: str) -> None:
+    """Run a command of a package manager.
+
+    Raises:
+        CommandExecutionError: it failed; the message names a package that it lacks.
+    """
+    from catena.modules.pkg.provider import Tool
+    from catena.modules.pkg.repos.rpm import explained
+
+    try:
+        Tool(context, {"LC_ALL": "C.UTF-8"})(*words)
+    except CommandExecutionError as error:
+        raise explained(error) from error
+
+
+def refresh_after(context: Context, repo: str, options: Mapping[str, Any]) -> None:
+    """Fetch the indexes of repositories after one has changed, as `refresh` says.
 
     Raises:
         CommandExecutionError: the package manager failed.
     """
     context.scratch.pop(FRESH, None)
-    if truth(options.get("refresh_db", options.get("refresh", True))):
-        from catena.modules.pkg import choice
-
-        choice.provider(context).refresh()
+    if repositories(context).refresh(repo, options):
         context.scratch[FRESH] = True
 
 
@@ -81,13 +109,11 @@ def mod_repo(
     Raises:
         CommandExecutionError: a key or file can't be read or written, or the refresh failed.
     """
-    from catena.modules.pkg.repos.plan import write_files
-
     plan = repositories(context).planned(repo, options, saltenv)
-    if plan.files:
-        write_files(plan.files)
-        refresh_after(context, options)
-    return {repo: plan.after}
+    if plan.acts():
+        carry_out(context, plan)
+        refresh_after(context, repo, options)
+    return {repo: plan.after or repositories(context).entry(repo, options)}
 
 
 @function()
@@ -97,13 +123,11 @@ def del_repo(context: Context, /, repo: str, **options: Any) -> str:
     Raises:
         CommandExecutionError: it is not there, or a file can't be written.
     """
-    from catena.modules.pkg.repos.plan import write_files
-
     plan = repositories(context).removal(repo, options)
-    if not plan.files:
-        raise CommandExecutionError(f"Repo {repo} doesn't exist in the sources.list(s)")
-    write_files(plan.files)
-    refresh_after(context, options)
+    if not plan.acts():
+        raise CommandExecutionError(plan.told)
+    carry_out(context, plan)
+    refresh_after(context, repo, options)
     return plan.told
 
 

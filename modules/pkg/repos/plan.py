@@ -30,8 +30,14 @@ class RepoPlan:
     #: The wanted form is the one in which Salt writes it itself.
     plain: bool = True
     warnings: Tuple[str, ...] = ()
-    #: What pkg.del_repo returns.
+    #: What pkg.del_repo returns, or why there is nothing to remove.
     told: str = ""
+    #: Commands to run after the files are written.
+    commands: Tuple[Tuple[str, ...], ...] = ()
+
+    def acts(self) -> bool:
+        """Return whether there is anything to do."""
+        return bool(self.files or self.commands)
 
 
 class Repositories(Protocol):
@@ -53,6 +59,13 @@ class Repositories(Protocol):
 
     def removal(self, repo: str, options: Mapping[str, Any]) -> RepoPlan:
         """Decide what pkg.del_repo has to write; no files where the repository is not there."""
+
+    def refresh(self, repo: str, options: Mapping[str, Any]) -> bool:
+        """Fetch indexes after a change, as *options* say; return whether all are fresh.
+
+        Raises:
+            CommandExecutionError: the package manager failed.
+        """
 
     def keys(self, folder: Optional[str]) -> Dict[str, Any]:
         """Return the keys by id, in the form of pkg.get_repo_keys."""

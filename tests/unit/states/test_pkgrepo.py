@@ -143,3 +143,40 @@ def test_repository_is_removed_once(context: Context, tool: Tool, folder: Path) 
     again = pkgrepo.absent(context, LINE)
     assert (again.result, again.comment) == (True, f"Package repo {LINE} is absent")
     assert tool.refreshed == 1
+
+
+def test_copr_archive_is_enabled_by_a_command(
+    context: Context, tool: Tool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from catena.modules.pkg.repos import functions, rpm
+
+    ran: list[str] = []
+    tool.name = "dnf"
+    monkeypatch.setattr(rpm, "DNF", rpm.RepoDialect((tmp_path,), {}))
+    monkeypatch.setattr(functions, "run", lambda context, *words: ran.append(" ".join(words)))
+    foretold = pkgrepo.managed(context.with_(test=True), "x", copr="owner/tool")
+    assert foretold.result is None and foretold.changes == {"repo": "x"} and ran == []
+    made = pkgrepo.managed(context, "x", copr="owner/tool")
+    assert made.result is True and ran == ["dnf -y copr enable owner/tool"]
+    assert tool.refreshed == 0
+
+
+def test_repository_of_dnf_is_configured_once(
+    context: Context, tool: Tool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from catena.modules.pkg.repos import rpm
+
+    tool.name = "dnf"
+    monkeypatch.setattr(rpm, "DNF", rpm.RepoDialect((tmp_path,), {}))
+    options: dict[str, Any] = {"humanname": "Tools", "baseurl": "http://a.example/", "gpgcheck": 0}
+    assert pkgrepo.managed(context.with_(test=True), "tools", **options).result is None
+    assert not (tmp_path / "tools.repo").exists()
+    made = pkgrepo.managed(context, "tools", **options)
+    assert (made.result, made.changes) == (True, {"repo": "tools"})
+    again = pkgrepo.managed(context, "tools", **options)
+    assert again.comment == "Package repo 'tools' already configured"
+    off = pkgrepo.managed(context, "tools", disabled=True, **options)
+    assert off.changes == {"enabled": {"old": "1", "new": "0"}}
+    assert pkgrepo.absent(context, "tools").comment == "Removed repo tools"
+    assert pkgrepo.absent(context, "tools").comment == "Package repo tools is absent"
+    assert tool.refreshed == 0
