@@ -130,6 +130,18 @@ def read(root: Optional[str] = None) -> Accounts:
     return Accounts(users, groups)
 
 
+def find(name: Any) -> Optional[User]:
+    """Return a user of this host without groups; None if there is none.
+
+    Unlike `read`, this also finds users of a directory service that does not list them.
+    """
+    try:
+        one = pwd.getpwnam(str(name))
+    except (KeyError, ValueError):
+        return None
+    return User(one.pw_name, one.pw_uid, one.pw_gid, one.pw_gecos, one.pw_dir, one.pw_shell)
+
+
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 

@@ -12,6 +12,7 @@ from catena.core.logs import logger
 from catena.core.plugins import function
 from catena.modules.file.source import FileSource, fetch
 from catena.modules.shared import accounts, users_files
+from catena.modules.shared.accounts import User
 from catena.modules.shared.users_files import Owner
 from catena.modules.ssh import keys
 from catena.modules.ssh.keys import AuthorizedKey
@@ -40,7 +41,7 @@ def path_of(user: str, config: Any) -> Path:
     Raises:
         CommandExecutionError: no such user, or an unknown token.
     """
-    found = accounts.read().users.get(str(user))
+    found = accounts.find(user)
     if found is None:
         raise CommandExecutionError(f"User '{user}' does not exist")
     tokens = {"%": "%", "u": found.name, "h": found.home}
@@ -62,10 +63,9 @@ def _text(path: Path) -> str:
     return "" if data is None else data.decode("utf-8", "surrogateescape")
 
 
-def _write(context: Context, user: str, path: Path, text: str) -> None:
-    found = accounts.read().users[str(user)]
+def _write(context: Context, user: User, path: Path, text: str) -> None:
     new = users_files.read(path) is None
-    owner = Owner(found.uid, found.gid)
+    owner = Owner(user.uid, user.gid)
     users_files.write(path, text.encode("utf-8", "surrogateescape"), owner)
     if new:
         relabel(context, path)
@@ -77,7 +77,10 @@ def relabel(context: Context, path: Path) -> None:
         from catena.modules.shared import programs
 
         words = ["restorecon", "--", str(path.parent), str(path)]
-        programs.look(context, words, "policycoreutils")
+        try:
+            programs.need(context, words, "policycoreutils")
+        except CommandExecutionError as problem:
+            LOG.warning("%s keeps its SELinux label: %s", path, problem)
 
 
 @function(reads=True)
@@ -102,7 +105,7 @@ def auth_keys(
         try:
             data = users_files.read(path_of(name, config))
         except CommandExecutionError:
-            if not several and str(name) in accounts.read().users:
+            if not several and accounts.find(name):
                 raise
             continue
         if data is not None:
@@ -147,7 +150,7 @@ def check_key(
         fingerprint_hash_type: ignored.
     """
     one = keys.wanted(str(key), keys.refined(enc), comment, options)
-    if str(user) not in accounts.read().users:
+    if accounts.find(user) is None:
         return "add"
     return keys.status_of(_text(path_of(user, config)), one)
 
@@ -197,7 +200,7 @@ def set_one(context: Context, user: str, one: AuthorizedKey, config: str) -> str
     Raises:
         CommandExecutionError: the file can't be written.
     """
-    found = accounts.read().users.get(str(user))
+    found = accounts.find(user)
     if found is None:
         return "fail"
     if keys.fingerprint(one.key) is None:
@@ -210,7 +213,7 @@ def set_one(context: Context, user: str, one: AuthorizedKey, config: str) -> str
     status = keys.status_of(text, one)
     if status == "exists":
         return "no change"
-    _write(context, user, path, keys.with_key(text, one))
+    _write(context, found, path, keys.with_key(text, one))
     return "replace" if status == "update" else "new"
 
 
@@ -227,13 +230,14 @@ def rm_auth_key(
     Raises:
         CommandExecutionError: the file can't be written.
     """
-    if str(user) not in accounts.read().users:
+    found = accounts.find(user)
+    if found is None:
         return "Key not present"
     path = path_of(user, config)
     text = _text(path)
     if str(key) not in keys.by_key(text):
         return "Key not present"
-    _write(context, user, path, keys.without_key(text, str(key)))
+    _write(context, found, path, keys.without_key(text, str(key)))
     return "Key removed"
 
 
@@ -280,7 +284,7 @@ def check_key_file(
     Raises:
         CommandExecutionError: the file holds no key.
     """
-    text = _text(path_of(user, config)) if str(user) in accounts.read().users else ""
+    text = _text(path_of(user, config)) if accounts.find(user) else ""
     found = keys_of_source(context, source, saltenv) or []
     return {one.key: keys.status_of(text, one) for one in found}
 
@@ -361,20 +365,20 @@ def user_keys(
         prvfile: likewise for private keys; the master stores returns.
     """
     names = list(user) if isinstance(user, (list, tuple)) else [user]
-    users = accounts.read().users
     public = [f"{name}.pub" for name in _USER_KEYS]
     files = [
         *([str(pubfile)] if pubfile else [] if pubfile is False else public),
         *([str(prvfile)] if prvfile else [] if prvfile is False else _USER_KEYS),
     ]
     found: Dict[str, Dict[str, str]] = {}
-    for one in [str(name) for name in names] if user else sorted(users):
-        if one not in users:
+    for one in [str(name) for name in names] if user else sorted(accounts.read().users):
+        owner = accounts.find(one)
+        if owner is None:
             continue
         held = {}
         for name in files:
             try:
-                data = users_files.read(Path(users[one].home, ".ssh", name))
+                data = users_files.read(Path(owner.home, ".ssh", name))
             except CommandExecutionError as problem:
                 LOG.warning("skipped a key file of %s: %s", one, problem)
                 continue

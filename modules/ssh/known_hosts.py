@@ -108,7 +108,7 @@ def _file(user: Optional[str], config: Optional[str]) -> Tuple[Path, Owner]:
         if not path.is_absolute():
             raise CommandExecutionError("Cannot determine absolute path to file.")
         return path, Owner(os.geteuid(), os.getegid())
-    found = accounts.read().users.get(str(user))
+    found = accounts.find(user)
     if found is None:
         raise CommandExecutionError(f"User {user} does not exist")
     return Path(found.home, config or USER_CONFIG), Owner(found.uid, found.gid)

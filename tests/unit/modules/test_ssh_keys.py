@@ -89,6 +89,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     user = User("kay", os.geteuid(), os.getegid(), "", str(tmp_path), "/bin/sh")
     found = Accounts({"kay": user, "gone": User("gone", 1, 1, "", "/no/home", "")})
     monkeypatch.setattr(accounts, "read", lambda root=None: found)
+    monkeypatch.setattr(accounts, "find", found.users.get)
     return tmp_path
 
 
@@ -144,3 +145,12 @@ def test_encrypted_private_keys_are_recognised(home: Path) -> None:
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", word, "-f", str(home / name)]
         subprocess.run(words, check=True)
         assert functions.key_is_encrypted(CONTEXT, str(home / name)) is bool(word)
+
+
+def test_user_that_the_directory_does_not_list_is_found(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounts, "read", lambda root=None: Accounts())
+    assert functions.set_auth_key(CONTEXT, "kay", KEY, "ed25519") == "new"
+    assert list(functions.auth_keys(CONTEXT, "kay")) == [KEY]
+    assert functions.auth_keys(CONTEXT) == {}
