@@ -178,21 +178,28 @@ def _manage(
     context: Context, ssh_keys: Sequence[Any], user: str, given: KeyOptions
 ) -> StateResult:
     names = [given.source] if given.source else list(ssh_keys)
-    described = [_keys(context, name, given) or [] for name in names]
-    wanted = {one.key for some in described for one in some}
-    existing = context.call("ssh.auth_keys", user, config=given.config)
-    changes, comments = {}, []
-    results: List[Optional[bool]] = []
-    for key in (key for key in existing if key not in wanted):
-        if context.test:
-            comments.append(f"{key} Key set for removal")
-            results.append(None)
-        else:
-            changes[key] = context.call("ssh.rm_auth_key", user, key, config=given.config)
+    wanted = set()
     for name in names:
-        one = _present(context, name, user, given)
-        changes.update(one.changes)
-        comments += [] if one.changes else [one.comment]
-        results.append(one.result)
-    ended = False if False in results else None if None in results else True
-    return StateResult(ended, changes, "\n".join(comments).strip())
+        described = _keys(context, name, given)
+        if described is None:
+            return failed(f"Failed to add the ssh key. Source file {given.source} is missing")
+        if any(keys.fingerprint(one.key) is None for one in described):
+            return failed(_INVALID)
+        wanted |= {one.key for one in described}
+    existing = context.call("ssh.auth_keys", user, config=given.config)
+    unwanted = [key for key in existing if key not in wanted]
+    results = [_present(context, name, user, given) for name in names]
+    told = [one.comment for one in results if not one.changes]
+    added = {key: value for one in results for key, value in one.changes.items()}
+    outcomes = [one.result for one in results]
+    if context.test:
+        told = [*(f"{key} Key set for removal" for key in unwanted), *told]
+        outcomes += [None] * len(unwanted)
+    if False in outcomes or context.test:
+        # Without a new key, a removal of the old ones might lock the user out.
+        ended = False if False in outcomes else None if None in outcomes else True
+        return StateResult(ended, added, "\n".join(told).strip())
+    removed = {
+        key: context.call("ssh.rm_auth_key", user, key, config=given.config) for key in unwanted
+    }
+    return done("\n".join(told).strip(), {**removed, **added})

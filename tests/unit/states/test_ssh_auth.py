@@ -91,6 +91,9 @@ def test_source_gives_all_keys_with_their_options(context: Context, file: Path) 
         ("present", {"name": "AAAA", "options": 5}, "options must be a list, not int"),
         ("present", {"name": "AAAA", "comment": "a\nb"}, "must be one line"),
         ("manage", {"ssh_keys": "AAAA"}, "ssh_keys must be a list, not str"),
+        ("manage", {"ssh_keys": ["AAAA", "no-key"]}, "Invalid public ssh key"),
+        ("manage", {"ssh_keys": [], "source": "salt://missing"}, "salt://missing is missing"),
+        ("manage", {"ssh_keys": ["AAAA"], "enc": "des"}, "Incorrect encryption key type"),
     ],
 )
 def test_bad_input_fails_and_writes_nothing(
