@@ -18,8 +18,10 @@ from catena.modules.ssh import keys
 from catena.modules.ssh.keys import AuthorizedKey
 from catena.modules.ssh.known_hosts import (  # noqa: F401  # functions of the module "ssh"
     check_known_host,
+    get_known_host,
     get_known_host_entries,
     hash_known_hosts,
+    recv_known_host,
     recv_known_host_entries,
     rm_known_host,
     set_known_host,

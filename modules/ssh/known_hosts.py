@@ -202,6 +202,31 @@ def recv_known_host_entries(
     return None
 
 
+@function(reads=True)
+def get_known_host(
+    context: Context, user: Optional[str], hostname: str, config: Optional[str] = None
+) -> Optional[Entry]:
+    """Return the first result of ssh.get_known_host_entries (Salt's older name)."""
+    found = get_known_host_entries(context, user, hostname, config)
+    if isinstance(found, dict):
+        raise CommandExecutionError(str(found["error"]))
+    return found[0] if found else None
+
+
+@function(reads=True)
+def recv_known_host(
+    context: Context,
+    hostname: str,
+    enc: Optional[str] = None,
+    port: Any = None,
+    hash_known_hosts: bool = True,
+    timeout: Any = 5,
+) -> Optional[Entry]:
+    """Return the first result of ssh.recv_known_host_entries (Salt's older name)."""
+    found = recv_known_host_entries(context, hostname, enc, port, hash_known_hosts, timeout)
+    return found[0] if found else None
+
+
 def _type(enc: Any) -> str:
     if not re.match(r"[A-Za-z0-9][A-Za-z0-9@.,-]*\Z", str(enc)):
         raise UsageError(f"{str(enc)[:80]!r} can't be the type of a key")

@@ -188,3 +188,12 @@ def test_options_that_exclude_each_other_fail_in_test_mode(context: Context, fil
     context = context.with_(test=True)
     assert ask(context, file, key=ED, fingerprint="x").result is False
     assert ask(context, file, key=ED).result is False
+
+
+def test_older_names_of_functions_return_one_entry(
+    context: Context, file: Path, keyscan: Any
+) -> None:
+    assert context.call("ssh.recv_known_host", "new")["key"] == RSA
+    assert context.call("ssh.recv_known_host", "silent") is None
+    assert context.call("ssh.get_known_host", ME, "other", str(file))["key"] == OLD
+    assert context.call("ssh.get_known_host", ME, "new", str(file)) is None
