@@ -7,20 +7,35 @@ from typing import Any, Callable, Iterator, List
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError
+from catena.core.template_calls import calling, is_noting
 
 
 class FunctionCalls:
-    """The execution functions of a context, called as Salt's `__salt__` and Jinja's `salt` are."""
+    """The execution functions of a context, called as Salt's `__salt__` and Jinja's `salt` are.
 
-    def __init__(self, context: Context) -> None:
+    Args:
+        context: of the calls.
+        file: name of the file that is rendered; in test mode it is noted which functions the file
+            calls that may change something (`core.template_calls`).
+    """
+
+    def __init__(self, context: Context, file: str = "") -> None:
         self._context = context
+        self._file = file
+        self._noting = is_noting()
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         try:
-            self._context.functions[name]
+            plugin = self._context.functions[name]
         except NotFoundError as error:
             raise KeyError(str(error)) from None
+        if self._noting and not getattr(plugin.mark, "reads", False):
+            return partial(self._noted, name)
         return partial(self._context.call, name)
+
+    def _noted(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        with calling(name, self._file):
+            return self._context.call(name, *args, **kwargs)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and "." in name and name in self._context.functions

@@ -332,7 +332,7 @@ def _bytecode_cache(context: Context, options: Options) -> Optional[BytecodeCach
 
 def _names(context: Context, source: Source, sls_names: bool) -> Dict[str, Any]:
     names: Dict[str, Any] = {
-        "salt": FunctionCalls(context),
+        "salt": FunctionCalls(context, source.name),
         "grains": plain(context.grains),
         "pillar": plain(context.pillar),
         "opts": template_options(context),

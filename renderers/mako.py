@@ -24,7 +24,7 @@ def render(context: Context, source: Source, names: Mapping[str, Any]) -> str:
         reason = "the mako renderer needs the Python package Mako on this host"
         raise SourceError(reason, SourceLine(source.name, 1), source.text) from None
     given = {
-        "salt": FunctionCalls(context),
+        "salt": FunctionCalls(context, source.name),
         "grains": plain(context.grains),
         "pillar": plain(context.pillar),
         "opts": template_options(context),

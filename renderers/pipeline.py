@@ -13,6 +13,7 @@ from catena.core.frozen import replace
 from catena.core.logs import logger
 from catena.core.plugins import Plugin
 from catena.core.suggest import unknown
+from catena.core.template_calls import calling
 from catena.core.types import SourceLine
 from catena.renderers import INDEX
 from catena.renderers.jinja_options import untouched
@@ -200,7 +201,9 @@ class _Run:
         source = self._source
         given = {"saltenv": source.saltenv, "sls": source.sls}
         try:
-            made = plugin.call(self._context, self.data, **given)
+            # A custom renderer is the site's own code, as a custom function that a template calls.
+            with calling(plugin.name, source.name):
+                made = plugin.call(self._context, self.data, **given)
         except Exception as error:
             # The file may raise anything; the error is raised again with its line.
             reason = f"renderer {name!r}: {error_line(error)}"

@@ -30,6 +30,7 @@ from catena.core.errors import (
 )
 from catena.core.frozen import dataclass, field, replace
 from catena.core.records import decode
+from catena.core.template_calls import TemplateCall, note
 from catena.core.types import SourceLine
 from catena.fileserver.remote import ContentStore
 from catena.fileserver.roots import read_each
@@ -161,6 +162,8 @@ class MasterReply:
 
     value: Any = None
     refusal: Optional[Refusal] = None
+    #: In test mode: calls of the rendered templates that may have changed something.
+    calls: Tuple[TemplateCall, ...] = ()
 
 
 def packed(question: Any) -> Tuple[str, Dict[str, Any]]:
@@ -182,7 +185,9 @@ def unpacked(kind: str, data: Any) -> Any:
 
 def pack_reply(reply: MasterReply) -> bytes:
     """Return the blob of a `supply`."""
-    return values.dumps(reply)
+    data = {"value": reply.value, "refusal": reply.refusal}
+    # Runs that an older version started do not know the field, so it is sent only with a content.
+    return values.dumps({**data, "calls": reply.calls} if reply.calls else data)
 
 
 def unpack_reply(blob: bytes) -> MasterReply:
@@ -232,6 +237,8 @@ def refused(question: Any) -> MasterReply:
 def asked(ask: AskMaster, question: Any) -> Any:
     """Return the value of the answer, or raise its error."""
     reply = ask(question)
+    for call in reply.calls:
+        note(call)
     if reply.refusal is not None:
         raise reply.refusal.error()
     return reply.value

@@ -26,9 +26,9 @@ from catena.core.frozen import dataclass, replace
 from catena.core.logs import logger
 from catena.core.plugins import BUILT_IN, LOW, LookAhead, Plugin, Registry
 from catena.core.suggest import nearest
+from catena.core.template_calls import noting_calls
 from catena.core.types import StateResult
-from catena.core.unguarded import KEY as UNGUARDED
-from catena.core.unguarded import Unguarded
+from catena.core.unguarded import Unguarded, add_to
 from catena.modules.shared.arguments import truth
 from catena.states.compiler import conditions
 from catena.states.compiler.faults import at, meant
@@ -203,10 +203,12 @@ class StateCaller:
         if not context.test and "test" in low.keywords and "test" not in callee.wants:
             # A state may enter test mode by itself, but can't leave the run's test mode.
             context = context.with_(test=truth(low.keywords["test"]))
-        row = self._asked(context, low, callee, attempt)
-        outside = _outside_guard(context, low, callee) if context.test else None
-        if outside:
-            row[UNGUARDED] = outside.as_dict()
+        if not context.test:
+            return self._asked(context, low, callee, attempt)
+        with noting_calls() as notes:
+            row = self._asked(context, low, callee, attempt)
+        add_to(row, _outside_guard(context, low, callee))
+        add_to(row, Unguarded(calls=notes.calls()))
         return row
 
     def _asked(self, context: Context, low: Low, callee: Callee, attempt: Attempt) -> Row:

@@ -104,6 +104,13 @@ def _name(entry: Any) -> str:
     return str(entry.get("sls", "")) if isinstance(entry, Mapping) else str(entry)
 
 
+def in_test_mode(context: Context, options: StateOptions) -> bool:
+    """Return whether a run is in test mode; one nested in a run in test mode always is."""
+    if options.test is None or (context.in_run and context.test):
+        return context.test
+    return options.test
+
+
 def run_context(context: Context, options: StateOptions) -> Context:
     """Return the context of a run; a run nested in one in test mode stays in test mode.
 
@@ -113,8 +120,8 @@ def run_context(context: Context, options: StateOptions) -> Context:
     """
     changes: Dict[str, Any] = {"in_run": True}
     opts: Dict[str, Any] = _laid_over(options)
-    if options.test is not None and not (context.in_run and context.test):
-        changes["test"] = opts["test"] = options.test
+    if options.test is not None:
+        changes["test"] = opts["test"] = in_test_mode(context, options)
     if options.saltenv:
         locked = context.opts.get("lock_saltenv")
         if locked and options.saltenv != context.opts.get("environment"):

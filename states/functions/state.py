@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Union
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Set, Tuple, Union
 
 from catena.core.context import Context
 from catena.core.errors import NotFoundError, PillarError, UsageError
 from catena.core.frozen import replace
 from catena.core.plugins import function
+from catena.core.template_calls import TemplateCall, noting_calls
+from catena.core.unguarded import Unguarded, add_to
 from catena.modules.shared.arguments import truth
 from catena.states.compiler import api
 from catena.states.compiler.call import Callees
@@ -22,7 +24,13 @@ from catena.states.compiler.model import TAG_SEPARATOR, Compiled, Row
 from catena.states.compiler.run import MockHooks
 from catena.states.compiler.selection import with_needs
 from catena.states.functions.disabled import HIGHSTATE, disable, enable, list_disabled, refusals
-from catena.states.functions.options import StateOptions, run_context, run_options, synced
+from catena.states.functions.options import (
+    StateOptions,
+    in_test_mode,
+    run_context,
+    run_options,
+    synced,
+)
 from catena.states.functions.package import pkg
 from catena.states.functions.pauses import get_pauses, pause, resume, soft_kill
 from catena.states.functions.requests import check_request, clear_request, request, run_request
@@ -76,6 +84,32 @@ def _prepared(context: Context, options: StateOptions, work: Callable[[Context],
 
 
 def _ran(context: Context, options: StateOptions, work: Callable[[Context], Answer]) -> Answer:
+    """Call *work*, which runs states; in test mode add what its templates called to the answer."""
+    if not in_test_mode(context, options):
+        return _answered(context, options, work)
+    with noting_calls() as notes:
+        answer = _answered(context, options, work)
+    return _with_calls(answer, notes.calls())
+
+
+def _with_calls(answer: Answer, calls: Tuple[TemplateCall, ...]) -> Answer:
+    """Return *answer* with the calls that templates of SLS files have made in test mode.
+
+    The first row contains them. A run without rows gets one, or one more error.
+    """
+    outside = Unguarded(calls=calls)
+    if not outside:
+        return answer
+    if isinstance(answer, list):
+        return [*answer, f"Unguarded: {outside.sentence()}"]
+    rows = answer or _no_states(True, "The SLS files render to nothing")
+    add_to(next(iter(rows.values())), outside)
+    return rows
+
+
+def _answered(
+    context: Context, options: StateOptions, work: Callable[[Context], Answer]
+) -> Answer:
     """Call *work*, which runs states; as in Salt, a result without rows is a failure."""
     answer: Answer = _prepared(context, options, work)
     if not answer:
@@ -144,11 +178,16 @@ def _highstate(context: Context, options: StateOptions) -> Answer:
     if compiled.errors or compiled.low or compiled.high:
         return _run(context, compiled)
     minion = context.opts.get("id", "this minion")
+    return _no_states(False, f"{_NO_MATCH} {minion}")
+
+
+def _no_states(result: bool, comment: str) -> Dict[str, Row]:
+    """Return the row of a run without states, in Salt's form."""
     row = {
         "name": "No States",
         "changes": {},
-        "result": False,
-        "comment": f"{_NO_MATCH} {minion}",
+        "result": result,
+        "comment": comment,
         "__run_num__": 0,
         "__id__": None,
         "__sls__": None,

@@ -102,6 +102,30 @@ def test_state_that_says_test_false_changes_nothing_in_test_mode(fleet: Fleet) -
     fleet.catena("chain", "delete", "lifted")
 
 
+def test_calls_of_templates_in_test_mode_are_counted_and_named(fleet: Fleet) -> None:
+    write_tree(fleet.folder / "states", {
+        "calling.sls": "{% from 'calling.jinja' import it %}\n"
+                       "{% do salt['cmd.run']('true') %}\n"
+                       "{{ salt['grains.get']('id') }}: test.nop\n",
+        "calling.jinja": "{% set it = salt['cmd.retcode']('true') %}\n",
+        "only_calling.sls": "{% do salt['cmd.run']('true') %}\n",
+    })  # fmt: skip
+    named = "cmd.retcode in salt://calling.sls; cmd.run in salt://calling.sls"
+    sentence = f"Unguarded: 2 calls in templates ({named}) are outside the guard of test mode"
+    done = fleet.catena("run", "web1", "state.apply", "calling", "test=True", check=False)
+    assert sentence in done.stdout, done.stdout
+    done = fleet.catena("run", "web1", "state.apply", "calling", check=False)
+    assert "Unguarded" not in done.stdout, done.stdout
+    fleet.catena("chain", "create", "calling")
+    fleet.catena("chain", "add", "calling", "-t", "web1", "--apply", "calling")
+    fleet.catena("chain", "add", "calling", "-t", "web1", "--apply", "only_calling")
+    done = fleet.catena("chain", "preview", "calling", check=False)
+    assert sentence in done.stdout, done.stdout
+    assert "Unguarded: 1 call in templates (cmd.run in salt://only_calling.sls)" in done.stdout
+    assert "Unguarded: 3 calls in templates" in done.stdout
+    fleet.catena("chain", "delete", "calling")
+
+
 def test_chain_waits_for_approval_and_can_be_cancelled(fleet: Fleet) -> None:
     fleet.catena("chain", "create", "asked")
     fleet.catena("chain", "add", "asked", "-t", "web1", "--cmd", note(fleet, "asked", "ran"))

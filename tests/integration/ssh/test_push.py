@@ -13,6 +13,7 @@ import pytest
 
 from catena.core.errors import CatenaError, PeerError
 from catena.core.job import JobSpec
+from catena.core.unguarded import total
 from catena.runtime.push.protocol import RunStep
 from catena.ssh.connect.link import Connection
 from catena.ssh.connect.target import SshTarget
@@ -415,6 +416,20 @@ def test_state_that_says_test_false_changes_nothing_in_test_mode(site: Site) -> 
         assert row["result"] is None, row
         assert "refused" not in row["comment"]
     assert not list(site.there.iterdir())
+
+
+def test_calls_of_templates_in_test_mode_are_counted_over_ssh(site: Site) -> None:
+    run = "{% do salt['cmd.run']('true') %}\n"
+    inner = "{mgrcompat.module_run: [{name: state.apply}, {mods: t}, {kwargs: {test: True}}]}"
+    managed = "{file.managed: [{name: '@/b'}, {source: 'salt://f'}, {template: jinja}]}"
+    site.write(t__sls=f"{run}a: {managed}\n", f=run, u__sls=f"b: {inner}\n")
+    named = {(call.function, call.file) for call in total(
+        site.run("state.apply", "u").ret.value
+    ).calls}  # fmt: skip
+    assert named == {("cmd.run", "salt://t.sls"), ("cmd.run", "salt://f")}
+    rows = site.run("state.apply", "t", test=True).ret.value
+    assert {(call.function, call.file) for call in total(rows).calls} == named
+    assert not total(site.run("state.apply", "t").ret.value)
 
 
 def test_functions_over_ssh_return_the_same_as_on_a_minion(site: Site) -> None:

@@ -15,6 +15,7 @@ from tests.support.ssh_cases import PushedStage
 STATES = {
     "top.sls": "base: {'*': [a]}\n",
     "a.sls": "x: {test.nop: []}\n",
+    "calls.sls": "{% set said = salt['cmd.run']('echo it') %}\nc: test.nop\n",
     "f.txt": "file {{ grains.id }}\n",
     "d/g.txt": "g",
     "map.jinja": "{% set x = {'a': [1, 2]} %}",
@@ -68,6 +69,7 @@ schedule.list
 service.available nonesuch
 slsutil.renderer salt://f.txt default_renderer=jinja|text
 state.apply nosuch
+state.apply calls test=True
 state.highstate
 state.low '{state: test, fun: nop, name: z}'
 state.show_highstate

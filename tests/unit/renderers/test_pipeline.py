@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from catena.core.plugins import FunctionMark, Plugin, Registry
+from catena.core.template_calls import noting_calls
 from catena.core.types import SourceLine
+from catena.renderers.calls import FunctionCalls
 from catena.renderers.pipeline import pipeline_of, render
 from catena.renderers.source import DuplicateKeyError, Rendered, Source, SourceError
 from catena.renderers.templates import render_file
@@ -199,3 +202,20 @@ def test_custom_renderer_takes_its_place_in_the_pipe(make_context: Any) -> None:
     assert sls(context, "#!jinja|shout|yaml\nNAME: {{ 1 }}\n").data == {"app-base": 1}
     with pytest.raises(SourceError, match="unknown renderer 'whisper'"):
         sls(context, "#!jinja|whisper\n")
+
+
+def test_custom_renderer_is_noted_in_test_mode(make_context: Any) -> None:
+    def own(context: Any, data: str, **kwargs: Any) -> dict[str, int]:
+        FunctionCalls(context, "inner")["own.act"]()
+        return {"a": 1}
+
+    def provided(prefix: str) -> dict[str, Plugin] | None:
+        made: dict[str, Callable[..., Any]] = {"own.render": own, "own.act": lambda context: None}
+        return {name: Plugin(name, call, FunctionMark()) for name, call in made.items()}
+
+    registry = Registry("renderer", {}, FunctionMark, provided)
+    context = make_context().with_(renderers=registry, functions=registry)
+    with noting_calls() as notes:
+        assert sls(context, "#!own\nx\n").data == {"a": 1}
+    (call,) = notes.calls()
+    assert (call.function, call.number) == ("own.render", 1)

@@ -12,6 +12,7 @@ from catena.core.context import Context, FileEntry
 from catena.core.errors import CatenaError, RenderError
 from catena.core.ids import minion_id
 from catena.core.job import JobSpec
+from catena.core.template_calls import TemplateCall, noting_calls
 from catena.renderers.source import Source, SourceError
 from catena.runtime.push import asking
 from catena.runtime.push.asking import View
@@ -24,9 +25,11 @@ WELCOME = HostWelcome("1", "3.9.2", 1, 0, "root", "/room", "boot", "machine", 1)
 
 
 class Nobody:
-    """A target that must not be asked."""
+    """A target that must be asked for nothing but a command."""
 
     def call(self, context: Context, name: str, args: Any, kwargs: Any) -> Any:
+        if name == "cmd.run":
+            return "said"
         raise AssertionError(name)
 
     def knows(self, name: str, kind: str) -> bool:
@@ -93,6 +96,20 @@ def test_host_gets_only_files_of_the_roots(desk: Desk) -> None:
     assert desk.sent == ["a"]
     assert desk.ask(asking.AskFolder("../pillar")) == [[], []]
     assert desk.ask(asking.AskEnvironments()) == ["base"]
+
+
+def test_call_of_a_template_in_test_mode_is_counted_where_the_run_is(desk: Desk) -> None:
+    own = Source("{{ salt['cmd.run']('x') }} {{ salt['grains.get']('os') }}", "salt://x")
+    with noting_calls() as notes:
+        assert desk.ask(asking.AskText(own, "jinja", {}, View(test=True))) == "said Debian"
+    assert notes.calls() == (TemplateCall("cmd.run", "salt://x"),)
+    with noting_calls() as notes:
+        desk.ask(asking.AskText(Source("{{ grains.os }}", "salt://x"), "jinja"))
+    assert notes.calls() == ()
+
+
+def test_reply_without_calls_has_the_form_of_older_versions() -> None:
+    assert asking.pack_reply(asking.MasterReply(1)) == b'{"value":1,"refusal":null}'
 
 
 def test_pillar_follows_the_roster_id_and_not_the_grains(desk: Desk) -> None:

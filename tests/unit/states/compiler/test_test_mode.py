@@ -103,6 +103,82 @@ def test_template_of_a_managed_file_may_call_what_it_likes(
     assert not made.exists()
 
 
+#: What `calls` counts for one call of cmd.retcode in the file t.sls.
+ONE_CALL = [{"function": "cmd.retcode", "file": "salt://t.sls", "number": 1}]
+RUNS = "{% do salt['cmd.retcode']('true') %}"
+
+
+def test_row_in_test_mode_counts_what_a_template_of_a_managed_file_calls(
+    world: MakeWorld, tmp_path: Path
+) -> None:
+    options = f"[{{name: {tmp_path / 'made'}}}, {{source: salt://x}}, {{template: jinja}}]"
+    text = f"a: test.nop\nb: {{file.managed: {options}}}\n"
+    rows = world(text, files={"x": f"{RUNS}\n"}).ran(test=True)
+    assert rows["b"][KEY]["calls"] == [{**ONE_CALL[0], "file": "salt://x"}]
+    assert KEY not in rows["a"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{RUNS}\na: test.nop\n",
+        "{% do salt.cmd.retcode('true') %}\na: test.nop\n",
+        "{% do salt.get('cmd.retcode')('true') %}\na: test.nop\n",
+        "{% from 'x' import y %}\na: test.nop\n",
+        "{% set shown = salt['state.show_sls']('x') %}\na: test.nop\n",
+        "#!py\ndef run():\n  __salt__['cmd.retcode']('true')\n  return {'a': 'test.nop'}\n",
+        f"#!stateconf -G yaml . jinja\n{RUNS}\na: test.nop\n",
+    ],
+    ids=["item", "attribute", "get", "import", "shown", "py", "stateconf"],
+)
+def test_first_row_in_test_mode_counts_what_sls_files_call(world: MakeWorld, text: str) -> None:
+    imported = f"{RUNS}\n{{% set y = 1 %}}\n"
+    w = world(text, files={"x": imported, "x.sls": imported})
+    (row,) = w.ran(test=True).values()
+    assert w.fakes.calls == [("true", {})]
+    assert [call["function"] for call in row[KEY]["calls"]] == ["cmd.retcode"]
+    assert all(KEY not in row for row in w.ran().values())
+
+
+def test_every_sls_file_of_a_run_is_named(world: MakeWorld) -> None:
+    other = f"{RUNS}{RUNS}\nb: test.nop\n"
+    rows = world(f"{RUNS}\ninclude: [x]\na: test.nop\n", files={"x.sls": other}).ran(test=True)
+    (first, second) = rows.values()
+    assert first[KEY]["calls"] == [*ONE_CALL, {**ONE_CALL[0], "file": "salt://x.sls", "number": 2}]
+    assert KEY not in second
+
+
+def test_function_that_reads_is_not_counted(world: MakeWorld) -> None:
+    text = "{% set x = salt['state.show_top']() %}{% set y = 'cmd.retcode' in salt %}\n"
+    assert KEY not in world(f"{text}a: test.nop\n").ran(test=True)["a"]
+
+
+def test_calls_inside_a_run_that_a_template_starts_belong_to_that_run(world: MakeWorld) -> None:
+    text = "{% set x = salt['state.apply']('x', test=True) %}\na: test.nop\n"
+    w = world(text, files={"x.sls": f"{RUNS}\nb: test.nop\n"})
+    (call,) = w.ran(test=True)["a"][KEY]["calls"]
+    assert (call["function"], call["file"]) == ("state.apply", "salt://t.sls")
+
+
+def test_run_in_test_mode_without_states_has_a_row_that_counts_calls(world: MakeWorld) -> None:
+    w = world(f"{RUNS}\n")
+    answer = w.apply(test=True)
+    assert w.context.scratch["retcode"] == 2
+    assert [row[KEY]["calls"] for row in answer.values()] == [ONE_CALL]
+    assert w.apply() == {}
+
+
+def test_errors_of_a_run_in_test_mode_are_followed_by_the_calls(world: MakeWorld) -> None:
+    w = world(f"{RUNS}\na: {{{{ nothing }}}}\n")
+    error, calls = w.faults(test=True)
+    assert "Rendering SLS" in error
+    assert calls == (
+        "Unguarded: 1 call in templates (cmd.retcode in salt://t.sls) is outside the guard of "
+        "test mode"
+    )
+    assert len(w.faults()) == 1
+
+
 def test_row_in_test_mode_counts_what_the_guard_does_not_cover(world: MakeWorld) -> None:
     text = (
         "a: {test.nop: [{onlyif: ['true', {fun: probe.answer, args: [1]}]}, "
