@@ -37,24 +37,40 @@ def remove_entry(path: AnyPath) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise _refused(target, error) from error
+        raise refusal("remove", target, error) from error
     try:
+        _refuse_mounts(target)
         if stat.S_ISDIR(kind):
-            _refuse_mounts(target)
             shutil.rmtree(target)
         else:
             target.unlink(missing_ok=True)
         sync_folder(target.parent)
     except OSError as error:
-        raise _refused(target, error) from error
+        raise refusal("remove", target, error) from error
 
 
-def _refuse_mounts(folder: Path) -> None:
-    inside = f"{folder}/"
-    for point in _mount_points():
-        if point == str(folder) or point.startswith(inside):
+def refusal(verb: str, path: Path, error: OSError) -> CannotRemoveError:
+    """Return the error for a failed removal or renaming, with the command that makes it succeed.
+
+    Args:
+        verb: what failed, "remove" or "move".
+        path: the entry.
+        error: why it failed.
+    """
+    # `rmtree` names the entry inside a folder, if Python knows its whole path.
+    inside = str(error.filename or "").startswith(f"{path}/")
+    where = f"{error.filename}: " if inside else ""
+    why = error.strerror or error
+    return CannotRemoveError(f"can't {verb} {path}: {where}{why}; {_cure(path, error.errno)}")
+
+
+def _refuse_mounts(path: Path) -> None:
+    place = _real(path)
+    # The last mount comes first: it may hide others, or lie inside of them.
+    for point in reversed(_mount_points()):
+        if point == place or point.startswith(f"{place}/"):
             raise CannotRemoveError(
-                f"can't remove {folder}: a file system is mounted at {point}; "
+                f"can't remove {path}: a file system is mounted at {point}; "
                 f"first: umount {shlex.quote(point)}"
             )
 
@@ -72,10 +88,9 @@ def _mount_points() -> List[str]:
             for point in points]  # fmt: skip
 
 
-def _refused(path: Path, error: OSError) -> CannotRemoveError:
-    return CannotRemoveError(
-        f"can't remove {path}: {error.strerror or error}; {_cure(path, error.errno)}"
-    )
+def _real(path: Path) -> str:
+    """Return *path* as the kernel lists mount points: no part of its folder is a link."""
+    return str(path.parent.resolve() / path.name)
 
 
 def _cure(path: Path, number: object) -> str:
@@ -83,13 +98,23 @@ def _cure(path: Path, number: object) -> str:
     if number == errno.EROFS:
         return f"first: mount -o remount,rw {shlex.quote(_mount_point_of(path))}"
     if number == errno.EPERM:
-        return f"is it immutable? First: chattr -i {place} {folder}"
+        return f"is it immutable or append-only? first: {_unlock(path)}"
     if number == errno.EACCES:
         return f"let uid {os.geteuid()} write to {folder}"
     return f"look at {place}, then ask again"
 
 
+def _unlock(path: Path) -> str:
+    """Return the command that removes the attributes i and a from *path* and its folder."""
+    commands = []
+    # Links and pipes have no attributes; chattr would fail on them.
+    if not path.is_symlink() and (path.is_dir() or path.is_file()):
+        commands.append(f"chattr -R -ia {shlex.quote(str(path))}")
+    commands.append(f"chattr -ia {shlex.quote(str(path.parent))}")
+    return "; ".join(commands)
+
+
 def _mount_point_of(path: Path) -> str:
     """Return the mount point of the file system of *path*."""
-    above = {str(folder) for folder in path.parents}
+    above = {str(folder) for folder in Path(_real(path)).parents}
     return max((point for point in _mount_points() if point in above), key=len, default="/")
