@@ -236,6 +236,14 @@ def _read(handle: int, limit: int, piece: int) -> bytes:
     return b"".join(pieces)
 
 
+def is_misplaced(path: AnyPath) -> bool:
+    """Return whether *path* exists and is no regular file but a folder, link, pipe or device."""
+    try:
+        return not stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
 def size_of(path: AnyPath) -> int:
     """Return the size of a file in bytes; 0 if it does not exist."""
     try:

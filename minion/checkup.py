@@ -12,6 +12,7 @@ from catena.core.checkup import Finding, Level
 from catena.core.clock import SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.errors import CatenaError
+from catena.core.files import is_misplaced
 from catena.core.job import CHAIN
 from catena.minion.jobs import log as job_log
 from catena.minion.jobs.folder import JobFolder, StoredSpec
@@ -142,8 +143,8 @@ def _resume_file(config_dir: Path, pki_dir: Path, minion: str) -> Iterator[Findi
 def _outbox(cache: Path) -> Iterator[Finding]:
     waiting = event_log.waiting_since(cache)
     for folder in _entries(cache / "jobs"):
-        if folder.name.startswith("."):
-            continue
+        if folder.name.startswith(".") or ".damaged-" in folder.name:
+            continue  # `_damages` reports what was moved aside
         if (folder / "return").exists():
             waiting.append((folder / "return").stat().st_mtime)
             continue
@@ -205,6 +206,10 @@ def _queued(cache: Path, held_by: Optional[Work]) -> Iterator[Finding]:
 
 
 def _damages(cache: Path) -> Iterator[Finding]:
+    for name in ("jobs.log", "seen", "outbox/events.log"):
+        if is_misplaced(cache / name):
+            advice = "the next start of the minion moves it aside and recovers what it can"
+            yield Finding("damage", Level.warning, f"{cache / name}: not a regular file", advice)
     for found in damage.known(cache):
         advice = f"read the report in {cache / damage.FOLDER}; delete it to clear this finding"
         yield Finding("damage", Level.warning, found.text(), advice)
@@ -216,7 +221,8 @@ def _put_off(cache: Path) -> Iterator[Finding]:
     for folder in _entries(cache / "jobs"):
         if JobFolder(folder).is_postponed():
             found[folder.name] = "it continues when the disk has space and the master answers"
-    for jid, line in job_log.look(cache / "jobs.log").items():
+    log = cache / "jobs.log"
+    for jid, line in job_log.look(log).items() if not is_misplaced(log) else ():
         whole = line.ret or line.until or line.claim or not line.order
         if not whole and not (cache / "jobs" / jid).exists():
             found[jid] = "it begins when the disk has space"

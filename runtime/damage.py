@@ -14,15 +14,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import time
 from pathlib import Path
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple
 
 from catena.core import frozen, records
 from catena.core.digest import hex_of
 from catena.core.errors import CatenaError
 from catena.core.files import private_folder, read_limited, rename_durable, write_durable
-from catena.core.frozen import dataclass
+from catena.core.frozen import dataclass, field
 
 FOLDER = "damaged"
 #: Maximum number of reports, with the damaged bytes, that are kept.
@@ -33,6 +34,13 @@ _OPEN, _TOLD = ".json", ".told"
 #: Suffix of the damaged bytes, so that a damaged `.json` is not taken for a report.
 _BYTES = ".bytes"
 _RECORD_BYTES = 64 * 1024
+_KINDS: Tuple[Tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISREG, "a file that cannot be used"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISLNK, "a link"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,9 @@ class Damage:
     at: float = 0.0
     #: SHA-256 of the damaged bytes if known, so that the same damage is reported once.
     sha256: str = ""
+    #: Inode and modification time of the damaged file, so that new damage with the same text is
+    #: reported; "" if there is no file.
+    version: str = field(default="", metadata=records.LATER)
 
     def text(self) -> str:
         """Return the report as one line for a log."""
@@ -65,16 +76,17 @@ def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> boo
     """Record *damage*; return whether the record is on disk.
 
     Nothing is raised: the caller must go on, and a full disk must not prevent an agent's start.
-    The same damage with the same text is not reported again.
+    The same damage with the same text is not reported again while the file is unchanged.
 
     Args:
         cache_dir: the agent's private folder.
-        damage: what was found; `kept` and `at` are set here.
+        damage: what was found; `at`, `version` and, with *data*, `kept` are set here.
         data: the damaged bytes, to be kept aside; None if the file stays in place.
     """
     try:
         folder = private_folder(private_folder(cache_dir) / FOLDER)
-        damage = frozen.replace(damage, sha256=hex_of(data) if data else "")
+        version = _version_of(damage.kept or damage.path)
+        damage = frozen.replace(damage, sha256=hex_of(data) if data else "", version=version)
         if any(_same(known, damage) for _, known in _reports(folder)):
             return True
         name = f"{time.time_ns():020d}-{Path(damage.path).name[:80]}"
@@ -89,6 +101,32 @@ def report(cache_dir: Path, damage: Damage, data: Optional[bytes] = None) -> boo
     except (OSError, CatenaError):
         return False
     return True
+
+
+def set_aside(cache_dir: Path, path: Path, lost: str, beside: Optional[Path] = None) -> Path:
+    """Rename what is in the place of a file, durably; report and return its new path.
+
+    Args:
+        cache_dir: the agent's private folder.
+        path: a folder, link, pipe or device, or a file that cannot be read.
+        lost: what is lost with the file, or may be.
+        beside: path from which the new path is made by a suffix; None: *path*.
+
+    Raises:
+        CannotRemoveError: it cannot be renamed; the message gives the reason and the remedy.
+    """
+    # Imported here: nearly every agent starts without damage, and `shutil` takes time.
+    from catena.core.removal import refusal
+
+    near = beside or path
+    kept = near.with_name(f"{near.name[:80]}.damaged-{time.time_ns()}")
+    what = f"{_kind_of(path)} is in its place"
+    try:
+        rename_durable(path, kept)
+    except OSError as error:
+        raise refusal("move", path, error) from error
+    report(cache_dir, Damage(str(path), what, "", lost, kept=str(kept)))
+    return kept
 
 
 def untold(cache_dir: Path) -> List[Tuple[Path, Damage]]:
@@ -125,8 +163,24 @@ def _reports(folder: Path) -> List[Tuple[Path, Damage]]:
 
 
 def _same(first: Damage, second: Damage) -> bool:
-    known = (first.path, first.what, first.lost, first.sha256)
-    return known == (second.path, second.what, second.lost, second.sha256)
+    if not (second.sha256 or second.version):
+        # A missing file. Whoever reports it makes a new one.
+        return False
+    known = (first.path, first.what, first.lost, first.sha256, first.version)
+    return known == (second.path, second.what, second.lost, second.sha256, second.version)
+
+
+def _version_of(path: str) -> str:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{found.st_ino}-{found.st_mtime_ns}"
+
+
+def _kind_of(path: Path) -> str:
+    mode = path.lstat().st_mode
+    return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
 
 
 def _forget_old(folder: Path) -> None:

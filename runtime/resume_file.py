@@ -33,11 +33,12 @@ from catena.core.job import Boundary
 from catena.core.removal import remove_entry
 from catena.core.run_ref import RunRef
 from catena.core.suggest import unknown
-from catena.runtime.damage import Damage, report
+from catena.runtime.damage import Damage, report, set_aside
 
 NAME = RESUME_FILE
 SIZE_LIMIT = 64 * 1024
 KEY_BYTES = 32
+_KEY_LOST = "the proof that a waiting resume file is this agent's; a new key is made"
 #: Placeholder for the minion's id in a command when the id is unknown.
 SOME_MINION = "MINION"
 _LINE = re.compile(r"([a-z0-9_]+): (.*)")
@@ -228,10 +229,7 @@ class ResumeFile:
         )
 
     def _key(self) -> bytes:
-        try:
-            key: Optional[bytes] = read_limited(self._key_path, SIZE_LIMIT)
-        except FileNotFoundError:
-            key = None
+        key = self._read_key()
         # A damaged file often holds only zeros, so a key of one repeated byte is invalid.
         if key is not None and len(key) == KEY_BYTES and len(set(key)) > 1:
             return key
@@ -240,12 +238,23 @@ class ResumeFile:
             raise MalformedResumeFileError(f"{self._key_path} holds no key")
         if key is not None:
             what = f"it holds no key of {KEY_BYTES} bytes"
-            lost = "the proof that a waiting resume file is this agent's; a new key is made"
-            self._report(Damage(str(self._key_path), what, "", lost), key)
+            self._report(Damage(str(self._key_path), what, "", _KEY_LOST), key)
         key = os.urandom(KEY_BYTES)
         durable_folder(self._key_path.parent)
         write_durable(self._key_path, key)
         return key
+
+    def _read_key(self) -> Optional[bytes]:
+        """Return the content of the key's file; None if there is none."""
+        try:
+            return read_limited(self._key_path, SIZE_LIMIT)
+        except FileNotFoundError:
+            return None
+        except LimitError as error:
+            if self._cache_dir is None:
+                raise MalformedResumeFileError(f"{error}; it holds no key") from None
+        set_aside(self._cache_dir, self._key_path, _KEY_LOST)
+        return None
 
     def _report(self, damage: Damage, data: Optional[bytes] = None) -> None:
         if self._cache_dir is not None:

@@ -25,7 +25,7 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from catena.core import ids, records
 from catena.core.errors import CatenaError
@@ -110,6 +110,14 @@ class JobFolder:
     def output(self) -> Path:
         """Return the file for the process's stdout and stderr."""
         return self.path / "output"
+
+    def misplaced(self) -> List[Path]:
+        """Return what is in the place of a file and is none, such as a folder.
+
+        Whatever has the name of a claim is a claim, of an unknown process if it is no link.
+        """
+        with os.scandir(self.path) as entries:
+            return [Path(entry.path) for entry in entries if _is_misplaced(entry)]
 
     def read_spec(self) -> StoredSpec:
         """Return the order.
@@ -284,7 +292,7 @@ class JobFolder:
         """Remove the folder. Files that cannot be removed are found again at the next start."""
         try:
             for name in _NAMES:
-                unlink(self.path / name)
+                _remove(self.path / name)
             try:
                 self.path.rmdir()
             except FileNotFoundError:
@@ -292,10 +300,20 @@ class JobFolder:
             except OSError:
                 # Released claims of other attempts, and files that were never renamed.
                 for path in self.path.iterdir():
-                    path.unlink()
+                    _remove(path)
                 self.path.rmdir()
-        except OSError:
+        except (OSError, CatenaError):
             return
+
+
+def _remove(path: Path) -> None:
+    try:
+        unlink(path)
+    except IsADirectoryError:
+        # Imported here: it imports `shutil`, which most agents never need.
+        from catena.core.removal import remove_entry
+
+        remove_entry(path)
 
 
 def unlink(path: Path) -> None:
@@ -306,6 +324,13 @@ def unlink(path: Path) -> None:
         return
 
 
+def _is_misplaced(entry: os.DirEntry[str]) -> bool:
+    if entry.name == "postponed":
+        return not entry.is_symlink()
+    is_file = entry.name in ("spec", "return", "aside", "output")
+    return is_file and not entry.is_file(follow_symlinks=False)
+
+
 def unpacked_order(order: bytes) -> StoredSpec:
     """Return an order as stored in a folder or the log, or as sent over a socket.
 
@@ -313,6 +338,16 @@ def unpacked_order(order: bytes) -> StoredSpec:
         CatenaError: *order* is invalid.
     """
     return records.decode(StoredSpec, _unpacked(order, SPEC_LIMIT))
+
+
+def order_of(ret: bytes, received: int) -> StoredSpec:
+    """Return an order for the body of a JobReturned whose own order is lost.
+
+    Raises:
+        CatenaError: *ret* is invalid.
+    """
+    done = records.decode(JobReturned, _unpacked(ret, len(ret))).ret
+    return StoredSpec(JobSpec(done.jid, done.fun, done.fun_args), received)
 
 
 def unpacked_aside(data: bytes) -> ReturnExtras:

@@ -18,7 +18,14 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from catena.core import frozen, records
 from catena.core.errors import CatenaError
-from catena.core.files import append, read_limited, sync_folder, write_durable
+from catena.core.files import (
+    append,
+    is_misplaced,
+    read_limited,
+    size_of,
+    sync_folder,
+    write_durable,
+)
 from catena.core.frozen import dataclass, field
 from catena.minion.records.sealed import UnsealedBodies, salvage, seal, unseal
 from catena.transport import wire
@@ -28,6 +35,7 @@ SHRINK_BYTES = 128 * 1024
 _LIMIT = 1024 * 1024 * 1024
 #: Maximum number of buffered records before a write.
 NOTES = 64
+_LOST = "records of {} jobs: open jobs without a result return as interrupted"
 
 
 @dataclass(frozen=True)
@@ -64,9 +72,11 @@ class JobLog:
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
-        self._is_there = path.exists()
         #: Whether the file has lost records of some jobs.
-        self.is_damaged = False
+        self.is_damaged = is_misplaced(path) or size_of(path) > _LIMIT
+        if self.is_damaged:
+            _set_aside(path)
+        self._is_there = path.exists()
         self._shrink_at = SHRINK_BYTES
         self._size = self._last = self._settle() if self._is_there else 0
         #: jid -> offset and size of the record with its return.
@@ -182,6 +192,14 @@ class JobLog:
             self._index(line, at, size)
         return known
 
+    def report_lost(self, jobs: int) -> None:
+        """Report that records of *jobs* open jobs are missing, which no damaged part explains."""
+        from catena.runtime import damage
+
+        path = Path(self._path)
+        what = f"it has no record of {jobs} open jobs"
+        damage.report(path.parent, damage.Damage(self._path, what, "", _LOST.format("these")))
+
     @property
     def is_long(self) -> bool:
         """Return whether the file should be shrunk."""
@@ -262,8 +280,14 @@ def _report(path: str, found: UnsealedBodies, data: bytes) -> None:
 
     what = f"{found.damaged} parts of it are damaged"
     saved = f"{len(found.bodies)} lines"
-    lost = "records of other jobs: open jobs without a result return as interrupted"
-    damage.report(Path(path).parent, damage.Damage(path, what, saved, lost), data)
+    told = damage.Damage(path, what, saved, _LOST.format("other"))
+    damage.report(Path(path).parent, told, data)
+
+
+def _set_aside(path: Path) -> None:
+    from catena.runtime import damage
+
+    damage.set_aside(path.parent, path, _LOST.format("all"))
 
 
 def _joined(known: Optional[JobLogRecord], line: JobLogRecord) -> JobLogRecord:

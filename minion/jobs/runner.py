@@ -83,6 +83,9 @@ class JobRunner:
         found, bad = self.store.scan()
         for jid in bad:
             self._log.error(f"job {jid}: its folder is damaged; moved to jobs/bad-{jid}")
+        unlogged = [jid for jid in self.store.unlogged if jid not in self.seen]
+        if unlogged:
+            self.store.report_unlogged(unlogged)
         for stored in found:
             self._open.take_up(stored.spec)
         self.start_next()

@@ -15,7 +15,15 @@ import zlib
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Tuple
 
-from catena.core.files import read_limited, sync_file, sync_folder, write_all, write_durable
+from catena.core.files import (
+    is_misplaced,
+    read_limited,
+    size_of,
+    sync_file,
+    sync_folder,
+    write_all,
+    write_durable,
+)
 from catena.core.patterns import lazy_pattern
 
 #: Seconds for which a jid is remembered after its order can no longer arrive.
@@ -25,6 +33,7 @@ KEEP_SECONDS = 7 * 24 * 3600
 _LIMIT = 64 * 1024 * 1024
 #: Number of lines after which the file is checked for expired ones.
 _LOOK_LINES = 1000
+_LOST = "other ended jobs: the master has their returns and does not send them again"
 #: Reasons for refusing an order whose job was seen before. A master that has the return of an
 #: ended job ignores the refusal; one with a restored store would otherwise wait for a return.
 REFUSALS = {
@@ -132,9 +141,16 @@ class SeenJobs:
                 self._compact()
 
     def _load(self, now: float) -> int:
+        if is_misplaced(self._path) or size_of(self._path) > _LIMIT:
+            from catena.runtime import damage
+
+            damage.set_aside(self._path.parent, self._path, _LOST)
+            return 0
         if not self._path.exists():
             if self._checked.exists():
                 self._report(1, b"")
+                with contextlib.suppress(OSError):  # a full disk: it is reported once more
+                    self._compact()
             return 0
         # A killed predecessor may have written lines, or the file itself, without syncing them.
         sync_file(self._path)
@@ -158,8 +174,7 @@ class SeenJobs:
         from catena.runtime import damage
 
         what = f"{bad} of its lines are damaged" if data else "it is empty or missing"
-        lost = "other ended jobs: the master has their returns and does not send them again"
-        found = damage.Damage(str(self._path), what, f"{len(self._seen)} job ids", lost)
+        found = damage.Damage(str(self._path), what, f"{len(self._seen)} job ids", _LOST)
         damage.report(self._path.parent, found, data)
 
     def _compact(self) -> None:

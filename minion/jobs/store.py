@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Any, Container, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Container, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from catena.core import frozen, ids, payloads, records
 from catena.core.chain_calls import RESUME
 from catena.core.errors import CatenaError, RecordError
 from catena.core.files import (
     no_room,
-    private_folder,
     read_limited,
     size_of,
     sync_file,
@@ -26,6 +25,7 @@ from catena.minion.jobs.folder import (
     JobFolderError,
     ReturnExtras,
     StoredSpec,
+    order_of,
     unlink,
     unpacked_aside,
     unpacked_order,
@@ -33,6 +33,7 @@ from catena.minion.jobs.folder import (
 from catena.minion.jobs.log import JobLog, JobLogRecord
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import entry_of
+from catena.minion.records.own_folder import own_folder
 from catena.minion.records.sealed import seal, unseal
 from catena.transport import wire
 
@@ -41,6 +42,8 @@ LOGGED_BYTES = 64 * 1024
 #: Seconds after which stored returns are recorded. An agent killed before that resends a return;
 #: to a master that has since deleted the job, it would be a new job.
 NOTED_SECONDS = 5.0
+#: Claim on a job whose process is unknown and counts as dead.
+_NOBODY = Claim(ProcessRef(0, 0, ""))
 
 
 class JobStore:
@@ -53,17 +56,22 @@ class JobStore:
     """
 
     def __init__(self, cache_dir: Path, boot_id: str = "") -> None:
-        self._folder = private_folder(private_folder(cache_dir) / "jobs")
+        lost = "the orders that the log does not have, and which jobs have begun"
+        self._folder, is_replaced = own_folder(cache_dir, "jobs", lost)
         #: The same path as text, to avoid the cost of Path objects.
         self._where = str(self._folder)
         self._boot_id = boot_id
         self._log = JobLog(cache_dir / "jobs.log")
+        self._log.is_damaged |= is_replaced
         self._received = 0
         #: Open jobs without a folder: they were sent to a warm process, or a power failure took
         #: the folder and the disk is full.
         self._given: Dict[str, JobLogRecord] = {}
         #: jid -> latest start, monotonic, of jobs left by an earlier agent of this boot.
         self.begin_by: Dict[str, float] = {}
+        #: Open jobs on which the log has no record, although it is not damaged otherwise. A job
+        #: whose return the master has stored may be one of them after a power failure.
+        self.unlogged: List[str] = []
         #: Monotonic time at which buffered records are written; 0.0: there are none.
         self._flush_at = 0.0
         #: jid and body of the return stored last, which is usually sent in the same iteration.
@@ -198,7 +206,8 @@ class JobStore:
 
     def leave(self) -> None:
         """Create the folders of jobs in warm processes, for a next agent that may be older."""
-        with contextlib.suppress(OSError):  # a full disk: the log has them
+        # A full disk, or a damaged log, which the next agent reports.
+        with contextlib.suppress(OSError, ValueError):
             self._log.flush()
             for jid, line in self._given.items():
                 ret = self._log.read_return(jid) if self._log.has_return(jid) else b""
@@ -317,6 +326,7 @@ class JobStore:
         to jobs/bad-<jid>: it must neither prevent the daemon's start nor run. A folder without an
         order was never confirmed and is removed.
         """
+        self._set_aside_misplaced()
         logged = self._log.read()
         found, bad = self._mend_all(logged.values()), []
         self._doubt(logged)
@@ -334,13 +344,47 @@ class JobStore:
                 if stored.spec.jid != path.name:
                     raise JobFolderError(f"{path}: contains the order of {stored.spec.jid}")
             except (CatenaError, RecordError):
-                JobFolder(self._folder / f"bad-{path.name}").remove()
-                path.rename(self._folder / f"bad-{path.name}")
+                self._set_aside_folder(path)
                 bad.append(path.name)
                 continue
             found.append(stored)
         self._received = max([self._received, *(stored.received for stored in found)])
         return sorted(found, key=lambda item: item.received), bad
+
+    def report_unlogged(self, jids: Sequence[str]) -> None:
+        """Report that the log has lost its records of *jids*."""
+        self._log.report_lost(len(jids))
+
+    def _set_aside_misplaced(self) -> None:
+        """Move and report whatever has the name of a job's folder or file and is neither."""
+        for path in sorted(self._folder.iterdir()):
+            if path.name.startswith("bad-"):
+                continue
+            if path.is_symlink() or not path.is_dir():
+                self._set_aside(path, "its order, unless the log has it, and its result")
+                # A process may have begun the job.
+                JobFolder(path).make()
+                JobFolder(path).claim(_NOBODY)
+                continue
+            folder = JobFolder(path)
+            for file in folder.misplaced():
+                if file.name == "postponed":
+                    # A process may have begun the job. Claim it first: this may fail.
+                    folder.claim(_NOBODY)
+                self._set_aside(file, "its content, unless the log has it")
+
+    def _set_aside(self, path: Path, lost: str) -> None:
+        from catena.runtime import damage
+
+        name = "-".join(path.relative_to(self._folder).parts)
+        damage.set_aside(self._folder.parent, path, lost, self._folder / f"bad-{name}")
+
+    def _set_aside_folder(self, path: Path) -> None:
+        from catena.core.removal import remove_entry
+
+        target = self._folder / f"bad-{path.name}"
+        remove_entry(target)
+        path.rename(target)
 
     def _doubt(self, logged: Container[str]) -> None:
         """Treat open jobs without a result as begun if the log may have lost that they were.
@@ -353,7 +397,7 @@ class JobStore:
             logged: jids in the log.
         """
         damaged, self._log.is_damaged = self._log.is_damaged, False
-        nobody = Claim(ProcessRef(0, 0, ""))
+        self.unlogged = []
         for path in self._folder.iterdir():
             folder = JobFolder(path)
             if path.name.startswith("bad-") or not (path / "spec").exists():
@@ -361,7 +405,9 @@ class JobStore:
             if not damaged and path.name in logged:
                 continue
             if not (folder.has_return() or folder.is_claimed() or folder.is_postponed()):
-                folder.claim(nobody)
+                folder.claim(_NOBODY)
+            if not damaged:
+                self.unlogged.append(path.name)
         if damaged:
             self._given = {j: frozen.replace(one, begun=True) for j, one in self._given.items()}
 
@@ -377,6 +423,10 @@ class JobStore:
                 continue
             if line.begin_by and self._boot_id and line.boot == self._boot_id:
                 self.begin_by[line.jid] = line.begin_by
+            line = self._with_order(line)
+            if not (line.order or self._is_placed(line.jid)):
+                # Damage has taken the order and the outcome: nothing is left to repair.
+                continue
             try:
                 self._mend(self.folder(line.jid), line)
                 self._given.pop(line.jid, None)
@@ -386,6 +436,23 @@ class JobStore:
                 self._given[line.jid] = line
                 left.append(unpacked_order(line.order))
         return left
+
+    def _with_order(self, line: JobLogRecord) -> JobLogRecord:
+        """Return *line* with an order made from its return if damage has taken the order."""
+        if line.order or not line.ret or self._has_order(line.jid):
+            return line
+        try:
+            order = order_of(line.ret, self._received)
+        except CatenaError:
+            return line
+        return frozen.replace(line, order=wire.pack_body(_to_keep(order)))
+
+    def _has_order(self, jid: str) -> bool:
+        try:
+            self.folder(jid).read_spec()
+        except JobFolderError:
+            return False
+        return True
 
     def _mend(self, folder: JobFolder, line: JobLogRecord) -> None:
         """Restore what a power failure took from a folder."""

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from catena.core.errors import CatenaError, LimitError
-from catena.core.files import private_folder, read_limited, sync_folder
+from catena.core.files import is_misplaced, read_limited, sync_folder
 from catena.core.ids import BadNameError
+from catena.minion.records.own_folder import own_folder
 from catena.minion.records.record_file import RecordFile, RecordSpan
 from catena.transport import wire
 from catena.transport.messages import EventFired
@@ -39,6 +40,7 @@ AGAIN_SECONDS = 15.0
 #: Minimum obsolete bytes for which the file is rewritten.
 WASTE_BYTES = 4 * 1024 * 1024
 
+_LOST = "other events, or that the master has stored them: those are sent again"
 _EVENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}\Z")
 #: Head of a record: what it records, and the time (seconds since the epoch). The event's id
 #: follows, then a zero byte, then the event's encoded body.
@@ -56,13 +58,15 @@ class EventLog:
 
     Raises:
         OSError: the existing file cannot be read.
+        CannotRemoveError: what is in the place of the file cannot be moved.
     """
 
     def __init__(self, cache_dir: Path, wall: Callable[[], float]) -> None:
         self._wall = wall
-        self._folder = private_folder(private_folder(cache_dir) / "outbox")
+        self._folder, _ = own_folder(cache_dir, "outbox", _LOST)
         self._file = RecordFile(self._folder / FILE, _RECORD_BYTES)
         #: Waiting events: their place in the file, or the file that an older agent made for them.
+        self._clear_misplaced()
         self._places: Dict[str, Union[RecordSpan, Path]] = dict(_left_by_older(self._folder))
         #: Records of events for the next `commit`.
         self._fresh: Dict[str, bytes] = {}
@@ -190,11 +194,24 @@ class EventLog:
         at = min(max(0, int(self._wall())), 2**32 - 1)
         return b"".join((_HEAD.pack(kind, at), event_id.encode("ascii"), b"\0", body))
 
+    def _clear_misplaced(self) -> None:
+        """Move and report whatever is in the place of the file, or of an older agent's files."""
+        paths = [self._folder / FILE, *_left_by_older(self._folder).values()]
+        for path in paths:
+            if is_misplaced(path):
+                from catena.runtime import damage
+
+                # A new name that begins with a number would look like an event again.
+                near = self._folder / FILE
+                damage.set_aside(self._folder.parent, path, _LOST, near)
+
     def _load(self) -> None:
         for path in self._folder.glob(".*"):
             # A killed writer left this file: it was never renamed, so nothing was confirmed from
             # it.
-            path.unlink()
+            from catena.core.removal import remove_entry
+
+            remove_entry(path)
         for place, record in self._file.load():
             kind, _, event_id, _ = _parts(record)
             if kind == _EVENT:
@@ -212,8 +229,7 @@ class EventLog:
 
         path = self._folder / FILE
         what = f"{self._file.damaged} parts of it are damaged"
-        lost = "other events, or that the master has stored them: those are sent again"
-        found = damage.Damage(str(path), what, f"{len(self._places)} events", lost)
+        found = damage.Damage(str(path), what, f"{len(self._places)} events", _LOST)
         with contextlib.suppress(OSError, CatenaError):  # a full disk: the file stays unchanged
             data = read_limited(path, damage.ASIDE_BYTES)
             damage.report(self._folder.parent, found, data)
@@ -241,7 +257,7 @@ def waiting_since(cache_dir: Path) -> List[float]:
     folder = cache_dir / "outbox"
     if not folder.is_dir():
         return []
-    since = {key: path.stat().st_mtime for key, path in _left_by_older(folder).items()}
+    since = {key: path.lstat().st_mtime for key, path in _left_by_older(folder).items()}
     for _, record in RecordFile(folder / FILE, _RECORD_BYTES).load():
         kind, at, event_id, _ = _parts(record)
         if kind == _EVENT:

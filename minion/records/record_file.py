@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from catena.core.errors import CatenaError
-from catena.core.files import append, sync_folder, write_all
+from catena.core.files import append, is_misplaced, sync_folder, write_all
 from catena.minion.records.sealed import SEAL, SEAL_BYTES, salvage, seal, unseal
 
 #: Bytes held in memory while a file is rewritten.
@@ -55,11 +55,14 @@ class RecordFile:
     def load(self) -> Iterator[Tuple[RecordSpan, bytes]]:
         """Yield the records of the file; exhaust the iterator before any other call.
 
-        Damaged records are omitted; intact ones after them are found nevertheless.
+        Damaged records are omitted; intact ones after them are found nevertheless. A folder or
+        a pipe contains no records.
 
         Raises:
             OSError: it cannot be read.
         """
+        if is_misplaced(self._path):
+            return
         try:
             stream = self._path.open("rb")
         except FileNotFoundError:

@@ -7,6 +7,7 @@ master. Each of its files is damaged in turn, before a new agent starts on it in
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
 import subprocess
@@ -43,6 +44,20 @@ DAMAGES: dict[str, Damage] = {
     "empty": lambda data, _: b"",
     "cut": lambda data, _: data[: len(data) // 2],
     "garbage": lambda data, chance: chance.randbytes(max(len(data), 64)),
+}
+
+
+def put_folder(file: Path) -> None:
+    file.mkdir()
+    (file / "inside").write_text("x")
+
+
+#: What is put in the place of a file.
+REPLACEMENTS: dict[str, Callable[[Path], object]] = {
+    "missing": lambda file: None,
+    "a folder": put_folder,
+    "a pipe": os.mkfifo,
+    "a dangling link": lambda file: file.symlink_to("nowhere"),
 }
 
 
@@ -180,7 +195,11 @@ async def damaged(host: Host, name: str, how: str) -> str:
     file = host.home / name
     chance = random.Random(zlib.crc32(f"{name} {how}".encode()))
     file.chmod(0o600)
-    file.write_bytes(DAMAGES[how.partition(" ")[0]](file.read_bytes(), chance))
+    if how in REPLACEMENTS:
+        file.unlink()
+        REPLACEMENTS[how](file)
+    else:
+        file.write_bytes(DAMAGES[how.partition(" ")[0]](file.read_bytes(), chance))
     try:
         came_up = await live(host)
         if came_up and not is_sound(host) and says_so(host, file):
@@ -222,7 +241,7 @@ def test_damage_is_reported_or_harmless(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [*DAMAGES, "flipped again"])
+@pytest.mark.parametrize("how", [*DAMAGES, "flipped again", *REPLACEMENTS])
 def test_every_damage_of_every_file_is_reported_or_harmless(
     host: Host, loop: asyncio.AbstractEventLoop, how: str
 ) -> None:

@@ -162,6 +162,23 @@ def test_event_of_an_older_agent_that_waits_for_long_is_a_warning(conf: Path) ->
     assert levels(conf, "outbox") == [Level.warning]
 
 
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
+@pytest.mark.parametrize("name", ["jobs.log", "seen", "outbox/events.log"])
+def test_folder_pipe_or_link_in_the_place_of_a_file_is_a_finding(
+    conf: Path, name: str, kind: str
+) -> None:
+    place = state(conf) / "cache" / name
+    place.parent.mkdir(parents=True)
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to("nowhere")
+    (named,) = found(conf, "damage")
+    assert named.what == f"{place}: not a regular file"
+
+
 def test_clock_behind_its_own_files_is_reported() -> None:
     assert checkup.clock(time.time() - 60).level is Level.ok
     assert checkup.clock(time.time() + 86400).level is Level.warning

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import zlib
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,6 +14,7 @@ import pytest
 
 from catena.core.clock import ManualClock
 from catena.core.config.minion import MinionSettings
+from catena.core.files import is_misplaced
 from catena.core.job import JobSpec
 from catena.minion.jobs.seen import SeenJobs
 from catena.minion.jobs.store import JobStore
@@ -20,7 +23,7 @@ from catena.minion.log import Log
 from catena.minion.start import identity
 from catena.runtime import damage
 from catena.runtime.damage import Damage
-from catena.runtime.resume_file import ResumeFile
+from catena.runtime.resume_file import MalformedResumeFileError, ResumeFile, ResumePoint
 from catena.runtime.sealed_results import (
     ResultsDamagedError,
     sealed_results,
@@ -246,6 +249,37 @@ def test_invalid_resume_key_is_replaced_and_reported(tmp_path: Path, data: bytes
     assert len(key) == 32 and len(set(key)) > 1
     (found,) = reports(tmp_path / "cache")
     assert found.path == str(pki / "resume.key")
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_folder_or_pipe_in_the_place_of_the_resume_key_is_moved_aside_and_reported(
+    tmp_path: Path, kind: str
+) -> None:
+    key = tmp_path / "pki" / "resume.key"
+    key.parent.mkdir()
+    for number in range(1, 3):
+        key.mkdir() if kind == "folder" else os.mkfifo(key)
+        with pytest.raises(MalformedResumeFileError, match="holds no key"):
+            ResumeFile(tmp_path, key.parent)._key()
+        assert len(ResumeFile(tmp_path, key.parent, "web1", tmp_path / "cache")._key()) == 32
+        assert key.is_file()
+        found = reports(tmp_path / "cache")
+        assert [one.path for one in found] == [str(key)] * number
+        assert is_misplaced(found[-1].kept)
+        key.unlink()
+
+
+def test_resume_file_whose_key_was_replaced_is_reported_each_time(tmp_path: Path) -> None:
+    cache, pki = tmp_path / "cache", tmp_path / "pki"
+    file = ResumeFile(tmp_path, pki, "web1", cache)
+    point = ResumePoint("sls", 7, 2, None, "2026", "boot", "session", "reboot", "0" * 64)
+    for number in range(1, 3):
+        file.write(point)
+        (pki / "resume.key").write_bytes(random.Random(number).randbytes(32))
+        for _ in range(2):
+            with pytest.raises(MalformedResumeFileError, match="signature"):
+                file.waiting()
+        assert [one.path for one in reports(cache)] == [str(file.path)] * number
 
 
 @pytest.mark.parametrize("place", range(0, 60, 3))
