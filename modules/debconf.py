@@ -144,7 +144,7 @@ def set_(
 
 
 @function()
-def set_file(context: Context, path: str, saltenv: Optional[str] = None, **kwargs: Any) -> bool:
+def set_file(context: Context, /, path: str, saltenv: Optional[str] = None, **kwargs: Any) -> bool:
     """Set the answers in a file; return False if it does not exist.
 
     Args:

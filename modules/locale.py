@@ -101,7 +101,7 @@ def set_locale(context: Context, locale: str) -> bool:
 
 
 @function()
-def gen_locale(context: Context, locale: str, verbose: bool = False, **kwargs: Any) -> Any:
+def gen_locale(context: Context, /, locale: str, verbose: bool = False, **kwargs: Any) -> Any:
     """Generate a locale; return True, or False if the system does not know it.
 
     Args:
