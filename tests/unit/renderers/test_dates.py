@@ -69,6 +69,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("2002-12", "2002-12-01 00:00:00"),
         ("monday", "2026-11-23 00:00:00"),
         ("07-Jun-2002", "2002-06-07 00:00:00"),
+        ("02-03-04", "2002-03-04 00:00:00"),
+        ("1-2-3", "2001-02-03 00:00:00"),
+        ("99-03-04 10:00", "1999-03-04 10:00:00"),
+        ("monday 02-03-04", "2002-03-04 00:00:00"),
+        ("10:00 02-03-04", "2002-03-04 10:00:00"),
+        ("25.12.72", "1972-12-25 00:00:00"),
+        ("10/11/72", "1972-10-11 00:00:00"),
+        ("25 Dec 69", "2069-12-25 00:00:00"),
+        ("2002-12-25T10:00:00+05:00", "2002-12-25 10:00:00"),
+        ("2002-12-25 10:00:00 EST", "2002-12-25 10:00:00"),
     ],
 )
 def test_date_is_that_of_salt(value: Any, found: str) -> None:
@@ -78,7 +88,9 @@ def test_date_is_that_of_salt(value: Any, found: str) -> None:
 @pytest.mark.parametrize(
     "value",
     ["", "bogus", "2002", "123456", "20021332", "last monday", "-5 days", [], {}, "nan", "inf",
-     "9" * 30, "13/32/2002", "2002-02-30"],
+     "9" * 30, "13/32/2002", "2002-02-30", "5 minutes",
+     "10 min", "2 h", "10h30", "5m", "3 weeks", "2 hours ago",
+     "02.03.04", "10:00 02.03.04", "31-12-99", "2 sat", "sat 2", "Sat 25 Dec 2002"],
 )  # fmt: skip
 def test_invalid_or_ambiguous_date_is_refused(value: Any) -> None:
     with pytest.raises(TemplateRuntimeError, match="is not a date"):
