@@ -109,7 +109,7 @@ def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock file *path*."""
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -24,6 +24,8 @@ from catena.master.store.tables import FACTS
 FILE, FACT = "store.json", "store_id"
 #: Age in seconds from which a key shows that its master was started before.
 KEY_SECONDS = 3600.0
+#: Folders in `state_dir` that a master creates after its store.
+_LATER = ("blobs", "chains")
 _LIMIT = 4096
 _REMEDY = (
     "restore a backup (catena store restore BACKUP), or start without the old jobs, events, "
@@ -64,12 +66,16 @@ def _check(store: str) -> str:
     return sha256(store.encode()).hexdigest()
 
 
-def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
+def refuse_empty(place: str, pki_dir: Path, state_dir: Path, now: float | None = None) -> None:
     """Refuse an empty store whose keys have served one.
+
+    A master creates its key, and its folders beside the store, only after the store. A key alone
+    shows nothing while it is young, because a site may distribute keys before the first start.
 
     Args:
         place: location of the store, for the message.
         pki_dir: folder of the master's keys.
+        state_dir: folder of the master's data.
         now: wall clock, seconds since the epoch.
 
     Raises:
@@ -78,7 +84,8 @@ def refuse_empty(place: str, pki_dir: Path, now: float | None = None) -> None:
     note = read(pki_dir)
     key = pki_dir / "curve.key"
     age = (time.time() if now is None else now) - key.stat().st_mtime if key.exists() else 0.0
-    if note.store or note.damage or age > KEY_SECONDS:
+    left = any((state_dir / name).exists() for name in _LATER)
+    if note.store or note.damage or age > KEY_SECONDS or (left and key.exists()):
         raise StoreMismatchError(
             f"the store {place} is empty, but the keys in {pki_dir} are of a master that has "
             f"served: {_REMEDY}"

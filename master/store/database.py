@@ -29,6 +29,7 @@ from catena.master.store import schema, sole
 from catena.master.store.fast import direct
 from catena.master.store.fast.log_room import CHECKPOINT_PAGES
 from catena.master.store.fast.pending import Pending
+from catena.master.store.metadata import RESTORE
 from catena.master.store.metadata import StoreCorruptError as StoreCorruptError
 from catena.master.store.sole import Sole
 
@@ -154,10 +155,7 @@ class Store:
     def refuse_when_damaged(self) -> None:
         """Raise StoreCorruptError if the database was found damaged."""
         if self._damage:
-            raise StoreCorruptError(
-                f"new jobs are refused: {self._damage}; "
-                "stop the master, then: catena store restore BACKUP"
-            )
+            raise StoreCorruptError(f"new jobs are refused: {self._damage}; {RESTORE}")
 
     async def open(self) -> None:
         """Create or upgrade the schema and start the writer.
@@ -229,14 +227,14 @@ class Store:
         except sa.exc.DBAPIError as error:
             raise self._reported(error) from error
         except StoreCorruptError as error:
-            self.report_damage(str(error))
+            self.report_damage(error.damage)
             raise
 
     def _reported(self, error: sa.exc.DBAPIError) -> CatenaError:
         """Return *error* as one of this module's errors, and report damage."""
         found = _translated(error)
         if isinstance(found, StoreCorruptError):
-            self.report_damage(str(found))
+            self.report_damage(found.damage)
         return found
 
     def _engine(self, *, writer: bool) -> sa.Engine:
@@ -328,7 +326,7 @@ class Store:
     def _report(self, outcomes: list[_Outcome]) -> None:
         for outcome in outcomes:
             if isinstance(outcome.error, StoreCorruptError):
-                self.report_damage(str(outcome.error))
+                self.report_damage(outcome.error.damage)
         self._call(_settle, outcomes)
 
     def _call(self, function: Callable[[Any], object], argument: Any) -> None:

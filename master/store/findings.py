@@ -6,8 +6,9 @@ from catena.core import checkup
 from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
 from catena.core.errors import CatenaError
-from catena.master.store import lock, schema, sole, upkeep
+from catena.master.store import lock, opening, schema, sole, soundness, upkeep
 from catena.master.store.database import database_url, is_file
+from catena.master.store.metadata import RESTORE
 
 
 def running(settings: MasterSettings) -> Finding:
@@ -30,14 +31,18 @@ def running(settings: MasterSettings) -> Finding:
 
 
 def whole(url: str, settings: MasterSettings) -> tuple[list[Finding], upkeep.Summary | None]:
-    """Return findings about the database, and its summary if it is sound."""
-    if is_file(url) and not upkeep.sqlite_file(url).exists():
+    """Return findings about the database, and its summary if it is sound.
+
+    Raises:
+        CatenaError: the next start would refuse the database, or it can't be reached.
+    """
+    if soundness.is_fresh(url):
+        opening.refuse_lost(settings)
         text = "there is no database yet; the first start creates it"
         return [Finding("store", Level.note, text)], None
     faults = upkeep.faults(url)
     if faults:
-        advice = "stop the master, then: catena store restore BACKUP"
-        return [Finding("store", Level.fault, faults[0], advice)], None
+        return [Finding("store", Level.fault, faults[0], RESTORE)], None
     summary = upkeep.summary(url)
     found = [_schema(summary)]
     limit = settings.keep_store_mib * 1024 * 1024

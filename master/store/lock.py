@@ -17,6 +17,7 @@ from pathlib import Path
 
 from catena.core.errors import InvalidStateError
 from catena.core.files import private_folder
+from catena.master.store import file_kinds
 
 #: Maximum number of bytes read from a lock file.
 _NOTE_BYTES = 4096
@@ -36,7 +37,9 @@ def held(database: Path, wanted_for: str) -> Iterator[None]:
 
     Raises:
         InvalidStateError: another master uses it; the message names its process and its start.
+            Or one of its files is a folder or a pipe.
     """
+    file_kinds.refuse_special(Path(os.path.realpath(database)))
     path = path_of(database)
     private_folder(path.parent)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

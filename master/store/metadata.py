@@ -37,15 +37,22 @@ class Words(sa.types.TypeDecorator[str]):
         return value.replace("\0", "\ufffd") if value else value
 
 
+#: How an operator gets a sound database again.
+RESTORE = "stop the master, then: catena store restore BACKUP"
+
+
 class StoreCorruptError(CatenaError):
     """The database file is damaged; restore it from a backup."""
 
     @classmethod
     def because(cls, why: str) -> StoreCorruptError:
         """Return the error with the remedy."""
-        return cls(
-            f"the database is damaged ({why}); stop the master, then: catena store restore BACKUP"
-        )
+        return cls(f"the database is damaged ({why}); {RESTORE}")
+
+    @property
+    def damage(self) -> str:
+        """Return the message without the remedy."""
+        return str(self).removesuffix(f"; {RESTORE}")
 
 
 @dataclass(frozen=True, slots=True)

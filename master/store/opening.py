@@ -31,10 +31,20 @@ def check(settings: MasterSettings, new_store: bool) -> birth.Note:
         LOG.warning("%s; it is rewritten with the id of the store", note.damage)
     if soundness.is_fresh(url):
         if not new_store:
-            birth.refuse_empty(sa.make_url(url).render_as_string(), pki_dir)
+            refuse_lost(settings)
     elif is_file(url):
         soundness.refuse_damaged(upkeep.sqlite_file(url))
     return note
+
+
+def refuse_lost(settings: MasterSettings) -> None:
+    """Refuse an empty store if the master's keys have served one.
+
+    Raises:
+        StoreMismatchError: the store is lost.
+    """
+    place = sa.make_url(database_url(settings)).render_as_string()
+    birth.refuse_empty(place, Path(settings.pki_dir), Path(settings.state_dir))
 
 
 def claim(settings: MasterSettings, note: birth.Note, new_store: bool) -> None:

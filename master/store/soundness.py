@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from catena.core.errors import CatenaError
 from catena.master.store import schema, wal
 from catena.master.store.database import StoreCorruptError
+from catena.master.store.file_kinds import refuse_special
 from catena.master.store.metadata import METADATA
 
 #: Size in bytes up to which every page is read before the master starts to serve.
@@ -157,11 +158,12 @@ def is_fresh(url: str) -> bool:
     """Return whether a database has no schema yet.
 
     Raises:
-        CatenaError: it cannot be reached.
+        CatenaError: it cannot be reached, or is a folder or a pipe.
     """
     made = sa.make_url(url)
     if made.get_backend_name() == "sqlite":
         file = Path(made.database or "")
+        refuse_special(file)
         return is_empty(file) or is_unborn(file)
     engine = sa.create_engine(made, poolclass=sa.pool.NullPool)
     try:

@@ -23,6 +23,7 @@ from catena.master.store.database import (
     StoreUnavailableError,
     is_file,
 )
+from catena.master.store.file_kinds import refuse_special
 from catena.master.store.metadata import METADATA
 
 _COUNT = sa.select(sa.func.count())
@@ -137,10 +138,12 @@ def opened(url: str) -> Iterator[sa.Engine]:
 
     Raises:
         NotFoundError: there is no SQLite file.
+        InvalidStateError: a folder or a pipe has the place of the file.
         StoreCorruptError: any error of the database in the block.
     """
     made = sa.make_url(url)
     if made.get_backend_name() == "sqlite":
+        refuse_special(Path(made.database or ""))
         if not Path(made.database or "").is_file():
             raise NotFoundError(f"{made.database}: there is no database")
         name = f"file:{quote(str(made.database))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -14,9 +15,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from catena.core.checkup import Finding, Level
 from catena.core.config.master import MasterSettings
-from catena.core.errors import CatenaError
+from catena.core.errors import CatenaError, InvalidStateError
 from catena.master import main
+from catena.master.process import checkup
 from catena.master.store import birth, opening, soundness, upkeep, wal
 from catena.master.store.database import Store, StoreCorruptError
 from catena.master.store.tables import FACTS
@@ -296,10 +299,50 @@ def test_store_with_commits_only_in_a_damaged_log_is_not_recreated(tmp_path: Pat
 
 def test_first_start_with_a_new_key_needs_no_confirmation(tmp_path: Path) -> None:
     keys.load_or_create(tmp_path)
-    birth.refuse_empty("x", tmp_path)
+    birth.refuse_empty("x", tmp_path, tmp_path / "state")
     old = (tmp_path / "curve.key").stat().st_mtime + birth.KEY_SECONDS + 60
     with pytest.raises(birth.StoreMismatchError, match="is empty"):
-        birth.refuse_empty("x", tmp_path, now=old)
+        birth.refuse_empty("x", tmp_path, tmp_path / "state", now=old)
+
+
+def test_doctor_reports_a_lost_store_as_the_start_does(settings: MasterSettings) -> None:
+    database(settings).unlink()
+    with pytest.raises(birth.StoreMismatchError) as refused:
+        opening.check(settings, False)
+    assert [one.what for one in store_findings(settings)] == [str(refused.value)]
+
+
+def test_doctor_reports_a_first_start_as_a_note(tmp_path: Path) -> None:
+    settings = MasterSettings(state_dir=str(tmp_path / "none"), pki_dir=str(tmp_path / "pki"))
+    (found,) = store_findings(settings)
+    assert (found.level, "the first start creates it" in found.what) == (Level.note, True)
+
+
+def store_findings(settings: MasterSettings) -> list[Finding]:
+    return [one for one in checkup.check(settings, checkup.Checks((), ())) if one.part == "store"]
+
+
+def test_lost_store_is_recognised_by_the_folders_beside_it(settings: MasterSettings) -> None:
+    """The key is young and `store.json` is lost too."""
+    (Path(settings.state_dir) / "blobs").mkdir()
+    (Path(settings.pki_dir) / birth.FILE).unlink()
+    database(settings).unlink()
+    with pytest.raises(birth.StoreMismatchError, match="--new-store"):
+        begin(settings)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal", ".lock"])
+@pytest.mark.parametrize(("make", "kind"), [(os.mkdir, "a directory"), (os.mkfifo, "a pipe")])
+async def test_special_file_in_the_place_of_the_database_is_refused(
+    settings: MasterSettings, suffix: str, make: Callable[[Path], None], kind: str
+) -> None:
+    path = database(settings).with_name(f"master.db{suffix}")
+    path.unlink(missing_ok=True)
+    make(path)
+    told = f"{path} is {kind}, not a file: move it away"
+    with pytest.raises(InvalidStateError, match=re.escape(told)):
+        await main.serve(settings, "/nowhere", False)
+    assert [one.what.startswith(told) for one in store_findings(settings)] == [True]
 
 
 def test_store_of_other_keys_is_refused(settings: MasterSettings, tmp_path: Path) -> None:

@@ -447,5 +447,6 @@ async def test_damaged_value_is_reported_as_damage_of_the_database(
             await getattr(store, way)(lambda conn: conn.execute(query).all())
         await until(lambda: bool(found))
         assert "no MessagePack" in store.damage and found == [store.damage]
-        with pytest.raises(StoreCorruptError, match="new jobs are refused"):
+        with pytest.raises(StoreCorruptError, match="new jobs are refused") as refused:
             store.refuse_when_damaged()
+        assert str(refused.value).count("store restore BACKUP") == 1
