@@ -17,7 +17,7 @@ from catena.cli.output.plain import document
 from catena.cli.output.text import wants_colour
 from catena.cli.targets import short_target_options, target_type
 from catena.cli.times import moment
-from catena.cli.watch import Shown, follow
+from catena.cli.watch import Shown, follow_job
 from catena.client.replies.chains import ChainMade
 from catena.client.requests import chains, jobs
 from catena.client.requests.chains import (
@@ -296,4 +296,4 @@ def preview(ctx: click.Context, /, label: str, **options: Any) -> int:
     """Run every chunk in test mode on its minions: show what would change, without reboots."""
     client = connect(ctx)
     submitted = client.ask(chains.PREVIEW, ChainRef(label))
-    return follow(client.stream(jobs.WATCH, JobWatch(submitted.jid)), Shown(style=style(options)))
+    return follow_job(client, jobs.WATCH, JobWatch(submitted.jid), Shown(style=style(options)))

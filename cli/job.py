@@ -14,7 +14,7 @@ from catena.cli.output.jobs import job_text
 from catena.cli.output.plain import document
 from catena.cli.output.table import table
 from catena.cli.output.text import wants_colour
-from catena.cli.watch import Shown, follow
+from catena.cli.watch import Shown, follow_job
 from catena.client.requests import jobs
 from catena.client.requests.jobs import JobCancelRequest, JobList, JobShow, JobWatch
 
@@ -69,11 +69,8 @@ def watch(
 
     Output of its commands is shown on stderr while they run, each line with its minion.
     """
-    return follow(
-        connect(ctx).stream(jobs.WATCH, JobWatch(jid), timeout),
-        Shown(out or "", style(options), output=True),
-        timeout,
-    )
+    shown = Shown(out or "", style(options), output=True)
+    return follow_job(connect(ctx), jobs.WATCH, JobWatch(jid), shown, timeout)
 
 
 @job.command()

@@ -14,7 +14,7 @@ from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import state_options, style
 from catena.cli.targets import target_options, target_type
-from catena.cli.watch import Shown, follow
+from catena.cli.watch import Shown, follow_job
 from catena.client.connection import MasterClient
 from catena.client.requests import jobs, keys
 from catena.client.requests.jobs import RunJob
@@ -105,9 +105,10 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
     if options["detach"]:
         print(client.ask(jobs.RUN, request).jid)
         return 0
-    timeout = options["timeout"]
-    return follow(
-        client.stream(jobs.RUN, request, timeout),
+    return follow_job(
+        client,
+        jobs.RUN,
+        request,
         Shown(
             options["out"] or "",
             style(options),
@@ -115,7 +116,7 @@ def _send(client: MasterClient, request: RunJob, options: Mapping[str, Any]) -> 
             options["summary"],
             f"{request.fun} on {request.tgt}" if request.batch else "",
         ),
-        timeout,
+        options["timeout"],
     )
 
 

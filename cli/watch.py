@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
-from typing import Any, Dict, Generator, Iterator, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Generator, Iterator, Mapping, NamedTuple, Optional
 
 from catena.cli.output.answers import answer
 from catena.cli.output.fetching import FetchLines
@@ -15,8 +15,16 @@ from catena.cli.output.text import printable, wants_colour
 from catena.client.follow import JobFollower
 from catena.core.errors import TryLaterError, UnreachableError
 
+if TYPE_CHECKING:
+    from catena.client.connection import MasterClient
+    from catena.client.requests.contract import Ask
+
 #: Outputs that are one document for all minions, printed at the end.
 _WHOLE = frozenset({"json", "yaml"})
+
+#: Minimum seconds in which the master has to confirm a job, and then to send what it knows of it.
+_CONFIRM_SECONDS = 15.0
+_SNAPSHOT_SECONDS = 0.2
 
 #: Maximum number of failed minions listed at the end.
 _NAMED = 20
@@ -89,6 +97,24 @@ class Shown(NamedTuple):
     output: bool = False
 
 
+def follow_job(
+    client: MasterClient,
+    ask: Ask[Any, Any, Any],
+    request: Any,
+    shown: Shown,
+    timeout: Optional[float] = None,
+) -> int:
+    """Send a request that streams a job, and `follow` the job.
+
+    The wait for the first item has a limit of its own: without it, nobody knows the job's id.
+    """
+    if timeout is None:
+        return follow(client.stream(ask, request), shown)
+    timeout = max(timeout, _SNAPSHOT_SECONDS)
+    first = max(timeout, _CONFIRM_SECONDS)
+    return follow(client.stream(ask, request, timeout, first), shown, timeout)
+
+
 def follow(
     items: Iterator[Mapping[str, Any]], shown: Shown, timeout: Optional[float] = None
 ) -> int:
@@ -97,16 +123,18 @@ def follow(
     Args:
         items: stream of job.run or job.watch.
         shown: how to print it.
-        timeout: seconds to watch, absent minions included; None: until every connected minion has
-            returned. The job itself continues in any case.
+        timeout: seconds to watch after the first item, absent minions included; None: until every
+            connected minion has returned. The job itself continues in any case.
     """
     follower = JobFollower(wait_for_absent=timeout is not None)
     printer = JobPrinter(shown.out, shown.style, shown.static)
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline: Optional[float] = None
     printed = PrintedLines() if shown.output else None
     try:
         with closing(_fed(items, follower, shown.title)) as fed, closing(FetchLines()) as lines:
             for item in fed:
+                if timeout is not None and deadline is None:
+                    deadline = time.monotonic() + timeout
                 if not shown.title:
                     lines.feed(item)
                 _print_output(printed, item)
@@ -116,16 +144,12 @@ def follow(
                     break
     except KeyboardInterrupt:
         printer.finish()
-        if follower.jid:
-            _print_line(f"detached; the job continues: catena job watch {follower.jid}")
-        else:
-            _print_line("interrupted before the master confirmed the job; see: catena job list")
-        return 130
+        return _detach(follower)
     except UnreachableError as error:
         # Silence until the deadline is normal; before it, the master has disconnected.
+        if not follower.jid:
+            raise
         if deadline is None or time.monotonic() < deadline - 0.1:
-            if not follower.jid:
-                raise
             raise UnreachableError(
                 f"{error}; the job continues: catena job watch {follower.jid}"
             ) from None
@@ -134,6 +158,15 @@ def follow(
     if shown.summary:
         _print_line(_summary(follower))
     return code
+
+
+def _detach(follower: JobFollower) -> int:
+    """Say how to see the job again after the user interrupts the command; return the exit code."""
+    if follower.jid:
+        _print_line(f"detached; the job continues: catena job watch {follower.jid}")
+    else:
+        _print_line("interrupted before the master confirmed the job; see: catena job list")
+    return 130
 
 
 def _fed(

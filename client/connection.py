@@ -173,18 +173,22 @@ class MasterClient:
                 attempts.repeat(error)
 
     def stream(
-        self, ask: Ask[Q, Any, Any], request: Optional[Q] = None, silence: Optional[float] = None
+        self,
+        ask: Ask[Q, Any, Any],
+        request: Optional[Q] = None,
+        silence: Optional[float] = None,
+        first: Optional[float] = None,
     ) -> Generator[Any, None, Any]:
         """Yield each item as undecoded plain data; otherwise like `follow`.
 
         If the connection breaks before a followed job's first item, the job is looked up as in
-        `ask`.
+        `ask`. *first* is the longest wait for the first item in seconds, if it is not *silence*.
         """
         attempts, begun = self.attempts(ask, request), False
         while True:
             try:
                 with self._link() as link:
-                    for item in link.stream(attempts.message, silence):
+                    for item in link.stream(attempts.message, silence, first):
                         begun = True
                         yield item
                     return link.last_reply

@@ -211,7 +211,9 @@ class LocalClient:
                 raise error_of(answer)
             yield answer
 
-    def stream(self, message: Any, timeout: Optional[float] = None) -> Iterator[Any]:
+    def stream(
+        self, message: Any, timeout: Optional[float] = None, first: Optional[float] = None
+    ) -> Iterator[Any]:
         """Yield the value of each item, and return when the ClientReply has arrived.
 
         The reply's value is then in `last_reply`. Leaving the iteration early sends ClientStop.
@@ -219,20 +221,23 @@ class LocalClient:
         Args:
             message: a ClientRequest.
             timeout: longest wait in seconds for the next item; None waits for ever.
+            first: the same for the request and its first item, if it differs.
 
         Raises:
             As `request`.
         """
         self.last_reply = None
-        msg_id = self._send(message, _end(timeout))
+        wait = timeout if first is None else first
+        msg_id = self._send(message, _end(wait))
         ended = False
         try:
             while True:
                 try:
-                    answer = self._answer(msg_id, _end(timeout))
+                    answer = self._answer(msg_id, _end(wait))
                 except CatenaError:
                     ended = True
                     raise
+                wait = timeout
                 if isinstance(answer, ClientItems):
                     yield from answer.values
                     continue

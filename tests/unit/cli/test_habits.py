@@ -55,7 +55,7 @@ class Answering:
             "1", "state.apply", (), {}, "m1", "glob", "root", {}, 1.0, 2.0, 3.0, {"m1": outcome}
         )
 
-    def stream(self, ask: AnyAsk, _: Any, timeout: float | None = None) -> Iterator[Any]:
+    def stream(self, ask: AnyAsk, *_: object) -> Iterator[Any]:
         assert ask is jobs.WATCH
         yield {"type": "new", "jid": "1", "minions": ["m1"], "missing": []}
         yield {"type": "return", "minion": "m1", "ret": vars(self._ret)}

@@ -126,6 +126,21 @@ def test_followed_job_is_resent_when_its_first_item_is_lost(tmp_path: Path) -> N
     assert server.got[0] == server.got[2]
 
 
+def test_first_item_of_a_stream_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
+    item = ClientItem(JOB_ITEM)
+    late = threading.Event()
+
+    def answer(request: ClientRequest) -> list[Any]:
+        late.wait(0.05)  # longer than the silence below
+        return [item]
+
+    with served(tmp_path, answer) as (_, client, _told):
+        stream = client.stream(jobs.RUN, RunJob("*", "test.ping"), 0.001, PATIENCE_SECONDS)
+        assert next(stream) == item.value
+        with pytest.raises(UnreachableError):
+            next(stream)
+
+
 def test_stream_that_breaks_after_its_first_item_is_not_resent(tmp_path: Path) -> None:
     item = ClientItem({"type": "new", "jid": "1", "minions": []})
 
