@@ -235,7 +235,7 @@ SALT_KEYS = frozenset(
     returner roster rotate_aes_key runner_dirs runner_returns runners_dirs salt_event_pub_hwm
     schedule show_jid show_timeout sign_pub_messages sock_dir sock_pool_size sqlite_queue_dir
     ssh_log_file ssh_passwd ssh_scan_ports ssh_use_home_key state_aggregate state_auto_order
-    state_events state_output_diff state_output_profile state_top
+    state_events state_output_diff state_output_pct state_output_profile state_tabular state_top
     state_top_saltenv sudo_acl svnfs_remotes syndic_dir syndic_master syndic_user
     syndic_wait tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle tcp_keepalive_intvl
     tcp_master_pub_port test thin_extra_mods timeout token_dir token_expire

@@ -194,8 +194,9 @@ SALT_KEYS = frozenset(
     root_dir_mode schedule snapper_states sock_dir sock_pool_size source_address
     source_interface_name source_ret_port ssh_merge_pillar start_event_grains
     startup_states_timeout state_auto_order state_events
-    state_output_diff state_output_profile state_tabular states_dirs strip_colors
-    sudo_user sync_grains syndic_finger tcp_keepalive tcp_keepalive_cnt tcp_keepalive_idle
+    state_output_diff state_output_pct state_output_profile state_tabular states_dirs
+    strip_colors sudo_user sync_grains syndic_finger tcp_keepalive tcp_keepalive_cnt
+    tcp_keepalive_idle
     tcp_keepalive_intvl tcp_pub_port tcp_pull_port timeout top_file transport unique_jid
     use_master_when_local use_superseded use_yamlloader_old user_info utils_dirs verify_env
     verify_master_pubkey_sign wait_for_dns winrepo_dir zmq_filtering zmq_monitor""".split()

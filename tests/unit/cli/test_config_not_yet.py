@@ -52,3 +52,10 @@ def test_setting_of_an_unimplemented_feature_fails_config_check_and_is_reported(
     assert f"warning  configuration  {key}: no" in capsys.readouterr().out
     (tmp_path / "master").write_text(f"{key}: {{}}\n")
     assert run(["-c", str(tmp_path), "config", "check", "master"]) == 0
+
+
+@pytest.mark.parametrize("key", ["state_output_pct", "state_tabular", "state_output_diff"])
+def test_salts_settings_for_the_display_of_states_are_accepted(key: str) -> None:
+    _, of_master = load(MasterSettings, {key: True}, SALT_KEYS)
+    _, of_minion = load(MinionSettings, {key: True}, MINION_KEYS)
+    assert of_master.without_effect == of_minion.without_effect == (key,)
