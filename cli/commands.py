@@ -104,16 +104,25 @@ common_options.add_to(cli)
 _OUTPUT_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
+def _explain(option: str) -> None:
+    """Print what to use instead of an option that the command does not have, if it is known."""
+    from catena.cli.function_command import REFUSED
+
+    if option in _OWN:
+        what = f"catena {option} {_OWN[option]} …"
+        print(f"{option} comes before the command: {what}", file=sys.stderr)
+    elif option in REFUSED:
+        print(f"{option}: {REFUSED[option]}", file=sys.stderr)
+
+
 def run(arguments: List[str]) -> int:
     """Run one command line; return its exit code (design §4)."""
     try:
         result: Any = cli.main(args=arguments, prog_name="catena", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        if isinstance(error, click.NoSuchOption) and error.option_name in _OWN:
-            name = error.option_name
-            what = f"catena {name} {_OWN[name]} …"
-            print(f"{name} comes before the command: {what}", file=sys.stderr)
+        if isinstance(error, click.NoSuchOption):
+            _explain(error.option_name)
         return UsageError.exit_code
     except click.Abort:
         print("aborted", file=sys.stderr)

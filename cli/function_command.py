@@ -17,7 +17,7 @@ _FUNCTION = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
 #: Options of `catena` itself, as in cli.commands, whose import would be a cycle.
 _OF_CATENA = frozenset({"-c", "--config-dir"})
 #: Salt's options that catena does not support, with their replacement.
-_REFUSED: Mapping[str, str] = {
+REFUSED: Mapping[str, str] = {
     name: "range expressions are not supported; use -L, -E, -N or -C" for name in ("-R", "--range")
 }
 
@@ -53,8 +53,8 @@ def _refuse_unknown(known: Dict[str, click.Option], words: Sequence[str]) -> Non
         name = word.partition("=")[0] if word.startswith("--") else word[:2]
         option = known.get(name)
         if option is None or not _fits(option, word):
-            if name in _REFUSED:
-                raise UsageError(f"{name}: {_REFUSED[name]}")
+            if name in REFUSED:
+                raise UsageError(f"{name}: {REFUSED[name]}")
             if name in _OF_CATENA:
                 raise UsageError(f"{name} comes before the command: catena {name} DIR …")
             wrong = name if word.startswith("--") else word

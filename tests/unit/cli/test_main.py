@@ -41,6 +41,14 @@ def test_every_group_refuses_unknown_commands_alike() -> None:
     assert groups and all(isinstance(group, CommandGroup) for group in groups)
 
 
+@pytest.mark.parametrize("words", ["chain add p -R web1 --reboot", "ssh-run collect --range a"])
+def test_range_targets_are_refused_by_name_by_every_command(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words.split()) == 2
+    assert "range expressions are not supported; use -L" in capsys.readouterr().err
+
+
 def test_missing_master_is_exit_code_3_with_advice(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
