@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Iterable, Iterator
 
+from catena.core.files import is_misplaced
 from catena.core.frozen import dataclass
 
 #: Free space in bytes below which work fails, and below which it will soon.
@@ -107,6 +108,8 @@ def clock(newest_known: float) -> Finding:
 
 def is_locked(path: Path) -> bool:
     """Return whether a process holds the lock file *path*."""
+    if is_misplaced(path):
+        return False
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except (FileNotFoundError, IsADirectoryError):

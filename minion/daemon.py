@@ -16,7 +16,7 @@ import catena
 from catena.core import failpoints, frozen
 from catena.core.clock import Clock, SystemClock
 from catena.core.errors import CatenaError, UnreachableError, UsageError
-from catena.core.files import private_folder
+from catena.core.files import is_misplaced, private_folder
 from catena.core.privileges import keep_files_private
 from catena.core.suggest import unknown
 from catena.minion import upgrade
@@ -229,6 +229,10 @@ def lock(cache_dir: Path) -> int:
         UnreachableError: another agent has locked them.
     """
     path = private_folder(cache_dir) / "lock"
+    if is_misplaced(path):
+        from catena.runtime import damage
+
+        damage.set_aside(cache_dir, path, "nothing: it has no content")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

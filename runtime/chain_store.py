@@ -22,9 +22,16 @@ from catena.core.chain_calls import BUSY
 from catena.core.clock import Clock
 from catena.core.context import Distant, FileClient, FileEntry
 from catena.core.digest import hex_of
-from catena.core.errors import CatenaError, InvalidStateError, TryLaterError
+from catena.core.errors import (
+    CatenaError,
+    CommandExecutionError,
+    InvalidStateError,
+    LimitError,
+    TryLaterError,
+)
 from catena.core.files import (
     durable_folder,
+    is_misplaced,
     private_folder,
     read_limited,
     rename_durable,
@@ -37,7 +44,7 @@ from catena.core.records import decode, encode
 from catena.core.run_ref import RunRef
 from catena.runtime import chain_manifest
 from catena.runtime.chain_record import CHAIN, HostChainState, JournaledChain, apply, fold
-from catena.runtime.damage import Damage, report
+from catena.runtime.damage import Damage, report, set_aside
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
 from catena.runtime.resume_file import SOME_MINION, clear_command
 from catena.runtime.sealed_results import sealed_results, unsealed_results
@@ -48,6 +55,7 @@ log = logger(__name__)
 CLEAR = clear_command(SOME_MINION)
 MANIFEST_LIMIT = 64 * 1024 * 1024
 RESULTS_LIMIT = 256 * 1024 * 1024
+_GONE = "it no longer exists"
 #: Maximum number of ended chains whose folders are kept; the oldest are removed at a receipt.
 KEEP_ENDED = 20
 
@@ -149,15 +157,16 @@ class Chain:
         """Refuse to continue with a chunk file that differs from the received one.
 
         Raises:
-            CommandExecutionError: it was changed on this host's disk.
+            CommandExecutionError: it was changed or removed on this host's disk.
         """
         chunk = self.chunk(number)
         path = self.folder / f"{chunk.sls.partition('.')[2]}.sls"
-        data = read_limited(path, chain_manifest.CHUNK_SIZE_LIMIT)
+        lost = "this chunk: the chain does not continue"
+        data = self._read(path, chain_manifest.CHUNK_SIZE_LIMIT, lost)
         try:
             chain_manifest.check_bytes(data, chunk, str(path))
         except CatenaError as error:
-            self._report(path, error, "this chunk: the chain does not continue", data)
+            self._report(path, error, lost, data)
             raise
 
     def save_results(self, number: int, results: Dict[str, Any]) -> None:
@@ -176,16 +185,28 @@ class Chain:
         drop_reserve(self.folder / "journal")
 
     def results(self, number: int) -> Dict[str, Any]:
-        """Return the results of an ended chunk."""
-        path = self.folder / f"results_{number}.json"
-        data = read_limited(path, RESULTS_LIMIT)
+        """Return the results of an ended chunk.
+
+        Raises:
+            CatenaError: they were changed or removed on this host's disk.
+        """
+        path, lost = self.folder / f"results_{number}.json", "the results of this chunk's states"
+        data = self._read(path, RESULTS_LIMIT, lost)
         try:
             return unsealed_results(path, data)
         except CatenaError as error:
-            self._report(path, error, "the results of this chunk's states", data)
+            self._report(path, error, lost, data)
             raise
 
-    def _report(self, path: Path, error: Exception, lost: str, data: bytes) -> None:
+    def _read(self, path: Path, limit: int, lost: str) -> bytes:
+        try:
+            return read_limited(path, limit)
+        except (FileNotFoundError, LimitError) as error:
+            what = str(error).replace(f"{path}: ", "") if isinstance(error, LimitError) else _GONE
+            self._report(path, what, lost)
+            raise CommandExecutionError(f"{path}: {what}") from None
+
+    def _report(self, path: Path, error: object, lost: str, data: Optional[bytes] = None) -> None:
         cache_dir = self.folder.parent.parent
         report(cache_dir, Damage(str(path), str(error), "", lost), data)
 
@@ -216,8 +237,11 @@ class ChainStore:
             TryLaterError: another process holds the lock, and *wait* is false.
         """
         private_folder(durable_folder(self.folder))
+        path = self.folder / ".lock"
+        if is_misplaced(path):
+            set_aside(self.folder.parent, path, "nothing: it has no content")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(self.folder / ".lock", flags, 0o600)
+        handle = os.open(path, flags, 0o600)
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -311,6 +335,7 @@ class ChainStore:
             FencedError: this host has the chain with a higher epoch.
             ChainChangedError: another unfinished chain has the same id and epoch.
             CommandExecutionError: a chunk is missing or differs from the manifest.
+            ChainDamagedError: this host has the chain's folder, but no manifest in it.
             OSError: it could not be stored; nothing was received.
         """
         known = self.look(manifest.chain_id)
@@ -318,6 +343,8 @@ class ChainStore:
             # The process that received it may have been killed before its name was durable.
             sync_folder(self.folder)
             return
+        if not known:
+            self._refuse_without_manifest(self.folder / str(manifest.chain_id))
         texts = [chain_manifest.fetch_chunk(files, chunk) for chunk in manifest.chunks]
         private_folder(durable_folder(self.folder))
         staging = self.folder / f".new-{manifest.chain_id}"
@@ -336,6 +363,17 @@ class ChainStore:
         rename_durable(staging, target)
         failpoints.hit("chain.receive.renamed")
         self._forget_old()
+
+    def _refuse_without_manifest(self, folder: Path) -> None:
+        """Refuse to receive a chain again of which this host has a part: it may have begun."""
+        if not folder.exists():
+            return
+        path = folder / "manifest.json"
+        lost = "which run this is, and so which of its actions have run"
+        report(self.folder.parent, Damage(str(path), _GONE, "its journal", lost))
+        raise ChainDamagedError(
+            f"{path}: {_GONE}; check what has run, then give that chain up: {CLEAR}"
+        )
 
     def _begin_journal(self, staging: Path, manifest: ChainManifest, body: bytes) -> None:
         """Write the first record before the chain has its name: an empty journal is damage."""
@@ -370,7 +408,13 @@ class ChainStore:
     def _forget_old(self) -> None:
         ended = [chain.folder for chain in self.chains() if chain.ended]
         old = sorted(self.folder.glob(".old-*"), key=lambda f: f.stat().st_mtime, reverse=True)
-        for folder in [*ended[KEEP_ENDED:], *old[KEEP_ENDED:]]:
+        for folder in ended[KEEP_ENDED:]:
+            # A crash must not leave a part of the chain under its number; `sweep` removes this.
+            doomed = folder.with_name(f".new-{folder.name}-ended")
+            shutil.rmtree(doomed, ignore_errors=True)
+            folder.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+        for folder in old[KEEP_ENDED:]:
             shutil.rmtree(folder, ignore_errors=True)
         sync_folder(self.folder)
 

@@ -25,7 +25,7 @@ from typing import Any, Dict, List, Optional, Tuple, Type
 
 from catena.core import failpoints
 from catena.core.errors import CatenaError, LimitError
-from catena.core.files import sync_folder, write_all
+from catena.core.files import is_misplaced, read_limited, sync_folder, write_all
 
 #: Maximum bytes of a journal. A chain writes a few records per action; larger files are damaged.
 JOURNAL_LIMIT = 256 * 1024 * 1024
@@ -33,6 +33,7 @@ JOURNAL_LIMIT = 256 * 1024 * 1024
 RECORD_LIMIT = 4 * 1024 * 1024
 #: Reserved disk space, so that an `end` can be written even when the disk is full.
 RESERVE_BYTES = 1024 * 1024
+_MARK_LIMIT = 64
 
 Record = Dict[str, Any]
 
@@ -129,6 +130,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if is_misplaced(path):
+            raise JournalDamagedError(f"{path}: not a regular file")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         self._handle = os.open(path, flags, 0o600)
         try:
@@ -195,7 +198,8 @@ class Journal:
 
     def _mark_size(self) -> None:
         """Store the durable size; a mark that cannot be written only lets less damage be found."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        # O_NONBLOCK: a pipe in its place must not stop the chain.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with contextlib.suppress(OSError):
             handle = os.open(_mark(self.path), flags, 0o600)
             try:
@@ -240,7 +244,8 @@ class Journal:
 
 def drop_reserve(path: Path) -> None:
     """Release the disk space reserved beside a journal."""
-    _reserve(path).unlink(missing_ok=True)
+    with contextlib.suppress(IsADirectoryError):  # it reserves nothing
+        _reserve(path).unlink(missing_ok=True)
 
 
 def _reserve(path: Path) -> Path:
@@ -259,9 +264,9 @@ def _mark_of(size: int) -> bytes:
 def _marked_size(path: Path) -> int:
     """Return the size in the mark of a journal; 0 without an intact mark."""
     try:
-        data = _mark(path).read_bytes()
+        data = read_limited(_mark(path), _MARK_LIMIT)
         size = int(data[9:25], 16)
-    except (OSError, ValueError):
+    except (OSError, ValueError, CatenaError):
         return 0
     return size if data == _mark_of(size) else 0
 
@@ -277,11 +282,12 @@ def read_records(path: Path) -> List[Record]:
 
     Raises:
         JournalDamagedError: see `decode_all`.
+        LimitError: it is larger than JOURNAL_LIMIT, or no regular file.
     """
     # Read the mark first: a job may append to its journal meanwhile, which only raises the mark.
     size = _marked_size(path)
     try:
-        data = path.read_bytes()
+        data = read_limited(path, JOURNAL_LIMIT)
     except FileNotFoundError:
         return []
     if len(data) < size != _marked_size(path):

@@ -38,6 +38,7 @@ from catena.runtime.damage import Damage, report, set_aside
 NAME = RESUME_FILE
 SIZE_LIMIT = 64 * 1024
 KEY_BYTES = 32
+_FILE_LOST = "which chunk goes on next; the chain's own folder has what has run"
 _KEY_LOST = "the proof that a waiting resume file is this agent's; a new key is made"
 #: Placeholder for the minion's id in a command when the id is unknown.
 SOME_MINION = "MINION"
@@ -213,13 +214,15 @@ class ResumeFile:
             data = read_limited(path, SIZE_LIMIT)
         except FileNotFoundError:
             return None
-        except (LimitError, OSError) as error:
+        except LimitError as error:
+            self._report(Damage(str(path), str(error).replace(f"{path}: ", ""), "", _FILE_LOST))
+            raise self._malformed(path, str(error)) from error
+        except OSError as error:
             raise self._malformed(path, str(error)) from error
         try:
             return parse(data, self._key())
         except MalformedResumeFileError as error:
-            lost = "which chunk goes on next; the chain's own folder has what has run"
-            self._report(Damage(str(path), str(error), "", lost))
+            self._report(Damage(str(path), str(error), "", _FILE_LOST))
             raise self._malformed(path, str(error)) from None
 
     def _malformed(self, path: Path, why: str) -> MalformedResumeFileError:

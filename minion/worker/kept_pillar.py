@@ -13,17 +13,18 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Tuple
 from urllib.parse import quote
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
-from catena.core.files import read_limited, write_durable
+from catena.core.files import is_misplaced, read_limited, write_durable
 from catena.core.records import decode, encode
 from catena.minion.records.sealed import seal, unseal
 from catena.minion.worker.service import SocketService
-from catena.runtime.damage import Damage, report
+from catena.runtime.damage import Damage, report, set_aside
 from catena.transport import wire
 from catena.transport.messages import ManifestReply
 
 _LIMIT = 16 * 1024 * 1024
 #: Seconds to wait for the master when a stored pillar is available.
 _PATIENCE = 5.0
+_LOST = "data of the master for a chain that continues without it: it is requested again"
 
 Reply = Tuple[Dict[str, Any], Tuple[str, ...]]
 
@@ -56,6 +57,7 @@ class KeptPillar(SocketService):
                 raise
             return {**found, **override}, ()
         if not errors and not override:
+            _clear(self._kept)
             write_durable(self._kept, seal(wire.pack_body(pillar)))
         return pillar, errors
 
@@ -74,6 +76,7 @@ class KeptPillar(SocketService):
             if found is None:
                 raise
             return decode(ManifestReply, found)
+        _clear(path)
         write_durable(path, seal(wire.pack_body(encode(reply))))
         return reply
 
@@ -97,6 +100,12 @@ class KeptPillar(SocketService):
             self._patience = patience
 
 
+def _clear(path: Path) -> None:
+    """Move a folder aside, which a file can't replace."""
+    if is_misplaced(path):
+        set_aside(path.parent, path, _LOST)
+
+
 def _read(path: Path) -> Any:
     """Return the content stored at *path*, or None. Report and remove a damaged file."""
     try:
@@ -109,8 +118,7 @@ def _read(path: Path) -> Any:
         # An older agent stored it without a seal.
         return _unpacked(data)
     except CatenaError:
-        lost = "data of the master for a chain that continues without it: it is requested again"
-        report(path.parent, Damage(str(path), "its checksum does not match", "", lost))
+        report(path.parent, Damage(str(path), "its checksum does not match", "", _LOST))
         path.unlink(missing_ok=True)
         return None
 
