@@ -99,8 +99,9 @@ def write_durable(path: AnyPath, data: bytes, mode: int = 0o600) -> None:
         finally:
             os.close(handle)
         _renamed(temporary, target)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
+        _name_only(error, target)
         raise
     sync_folder(target.parent)
 
@@ -161,6 +162,14 @@ def left_beside(target: Path) -> List[Path]:
         return []
     beside = (path for path in target.parent.iterdir() if path.suffix == ".new")
     return [path for path in beside if path.name.startswith(f".{target.name}.")]
+
+
+def _name_only(error: OSError, target: Path) -> None:
+    """Let *error* name the target instead of the temporary file."""
+    if error.filename is not None:
+        error.filename = os.fspath(target)
+        if error.filename2 is not None:
+            del error.filename2  # None would be part of the message
 
 
 def _written(temporary: Path, data: bytes, mode: int) -> int:

@@ -35,3 +35,13 @@ def unknown(kind: str, name: str, candidates: Iterable[str], few: bool = False) 
     if few and not near:
         hint = f"; there are {', '.join(right)}"
     return f"unknown {kind} {name!r}{hint}"
+
+
+def assigned(name: str) -> str:
+    """Return advice for a keyword argument that was meant as a variable of a command, or ""."""
+    if not name.isupper():
+        return ""
+    return (
+        f"; {name}=… was read as a keyword argument: a command that sets a variable "
+        f"begins with env, as in 'env {name}=value command'"
+    )

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, Mapping, Sequence, Tuple
 from catena.core.errors import UsageError
 from catena.core.plugins import Plugin
 from catena.core.signatures import Parameter
-from catena.core.suggest import unknown
+from catena.core.suggest import assigned, unknown
 
 
 def bind(
@@ -33,13 +33,7 @@ def bind(
 def _hint(parameters: Sequence[Parameter], given: Mapping[str, Any]) -> str:
     """Return advice for a command that begins with an assignment and was read as a keyword."""
     known = {p.name for p in parameters if not p.many}
-    for name in given:
-        if name.isupper() and name not in known:
-            return (
-                f"; {name}=… was read as a keyword argument: a command that sets a variable "
-                f"begins with env, as in 'env {name}=value command'"
-            )
-    return ""
+    return next((hint for name in given if name not in known and (hint := assigned(name))), "")
 
 
 def _faults(

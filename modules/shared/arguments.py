@@ -12,7 +12,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Tuple, Type, TypeVar
 
 from catena.core import frozen
 from catena.core.errors import UsageError
-from catena.core.suggest import unknown
+from catena.core.suggest import assigned, unknown
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ def take(record: Type[T], values: Mapping[str, Any], what: str) -> T:
     for name in rest:
         if not name.startswith("__"):
             names = [field.name for field in frozen.fields(record)]  # type: ignore[arg-type]
-            raise UsageError(f"{what}: {unknown('argument', name, names)}")
+            raise UsageError(f"{what}: {unknown('argument', name, names)}{assigned(name)}")
     return made
 
 

@@ -162,6 +162,7 @@ def get_template(
         Path of the file; "" if the source does not exist.
 
     Raises:
+        CommandExecutionError: the folder of *dest* is missing.
         UsageError: `context` is not a mapping.
     """
     from catena.renderers.templates import render_file
@@ -174,10 +175,11 @@ def get_template(
     if given is not None and not isinstance(given, Mapping):
         raise UsageError(f"cp.get_template: context is a mapping of names, not {given!r}")
     variables = {**kwargs, **(given or {})}
+    target = _target(dest, path, makedirs)
+    if target is None:
+        folder = Path(dest).parent
+        raise CommandExecutionError(f"{folder}: no such folder; makedirs=True creates it")
     text = render_file(context, local.read_text(encoding="utf-8"), template, variables)
-    target = Path(dest)
-    if makedirs:
-        target.parent.mkdir(parents=True, exist_ok=True)
     write_durable(target, text.encode("utf-8"), 0o644)
     return str(target)
 

@@ -44,6 +44,7 @@ def test_failhard_ends_a_batch(fleet: Fleet) -> None:
         (["--batch-wait", "3", "web1", "test.ping"], "need --batch"),
         (["--failhard", "web1", "test.ping"], "need --batch"),
         (["web1", "cmd.run", "FOO=bar env"], "was read as a keyword"),
+        (["web1", "cmd.run", "ls", "FOO=bar env"], "was read as a keyword"),
     ],
 )
 def test_invalid_option_is_refused_with_the_reason(

@@ -50,6 +50,16 @@ def test_failed_write_keeps_the_old_content(
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
+def test_error_of_a_write_names_the_target(tmp_path: Path) -> None:
+    target = tmp_path / "none" / "file"
+    with pytest.raises(FileNotFoundError) as missing:
+        write_durable(target, b"x")
+    assert str(missing.value).endswith(f"{str(target)!r}")
+    with pytest.raises(OSError) as folder:
+        write_durable(tmp_path, b"x")
+    assert str(folder.value).endswith(f"{str(tmp_path)!r}")
+
+
 def test_content_is_fsynced_before_the_rename_and_the_rename_before_the_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

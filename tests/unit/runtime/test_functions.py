@@ -278,6 +278,25 @@ def test_template_is_rendered_with_the_names_of_its_context(
     assert "context is a mapping of names, not 'a'" in wrong.ret.value
 
 
+def test_template_without_a_folder_names_the_folder(
+    roots: Path, run: Callable[..., FinishedJob], tmp_path: Path
+) -> None:
+    (roots / "t").write_text("text")
+    made = tmp_path / "none" / "made"
+    done = run("cp.get_template", "salt://t", str(made))
+    assert not done.ret.success
+    assert f"{made.parent}: no such folder; makedirs=True creates it" in done.ret.value
+    assert run("cp.get_template", "salt://t", str(made), makedirs=True).ret.value == str(made)
+    assert run("cp.get_template", "salt://t", str(made.parent)).ret.value == str(made.parent / "t")
+
+
+@pytest.mark.parametrize("args", [(), ("ls",)])
+def test_variable_before_a_command_is_explained(
+    run: Callable[..., FinishedJob], args: tuple[str, ...]
+) -> None:
+    assert "begins with env, as in 'env FOO=" in run("cmd.run", *args, FOO="bar env").ret.value
+
+
 def test_functions_that_take_any_keyword_take_one_called_context() -> None:
     clashing = [
         name
