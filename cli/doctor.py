@@ -33,7 +33,7 @@ def doctor(ctx: click.Context, which: Optional[str], out: str) -> int:
     if not names:
         raise ConfigError(f"{folder} has neither a master nor a minion file")
     looks = {"master": _master, "minion": _minion}
-    found = {name: list(looks[name](folder)) for name in names}
+    found = {name: list(_allowed(name, looks[name](folder))) for name in names}
     if out == "json":
         plain = {name: [frozen.asdict(f) for f in some] for name, some in found.items()}
         print(document(plain))
@@ -44,6 +44,15 @@ def doctor(ctx: click.Context, which: Optional[str], out: str) -> int:
 
 def _is_there(folder: Path, name: str) -> bool:
     return (folder / name).exists() or (folder / f"{name}.d").is_dir()
+
+
+def _allowed(name: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Yield *findings* up to the first file that this user may not open; then report that file."""
+    try:
+        yield from findings
+    except PermissionError as error:
+        what = f"{error.filename}: {error.strerror}; nothing after this was checked"
+        yield Finding("access", Level.fault, what, f"run it as root, or as the user of the {name}")
 
 
 def _master(folder: Path) -> Iterator[Finding]:

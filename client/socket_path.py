@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Dict, Optional
+from typing import Dict, List, Optional
 
 from catena.core.config.folders import placed
+from catena.core.errors import NotAllowedError
 from catena.core.frozen import dataclass
 
 RUN_DIR = "/run/catena/master"
@@ -38,18 +39,37 @@ def master_socket(config_dir: str) -> Path:
 
     Raises:
         ConfigError: the configuration cannot be read.
+        NotAllowedError: this user may not read it, and there is no socket at the default path.
     """
-    found = _scan(Path(config_dir))
+    unreadable: List[Path] = []
+    found = _scan(Path(config_dir), unreadable)
     if found is None:
         from catena.client.settings import master_settings
 
         return Path(master_settings(config_dir)[0].run_dir) / NAME
     settings = _Where(found.get("root_dir", ""), found.get("run_dir", RUN_DIR))
-    return Path(placed(settings, found, Path(config_dir), "master").run_dir) / NAME
+    path = Path(placed(settings, found, Path(config_dir), "master").run_dir) / NAME
+    if unreadable and _is_missing(path):
+        raise NotAllowedError(
+            f"{unreadable[0]}: this user may not read it, and no master listens on the default "
+            f"{path}; make the file readable for this user, or run the command as root"
+        )
+    return path
 
 
-def _scan(folder: Path) -> Optional[Dict[str, str]]:
-    """Return the settings of plain lines; None if the full reader is needed."""
+def _is_missing(path: Path) -> bool:
+    """Return whether nothing is at *path*; False if this user may not look there."""
+    try:
+        return not path.exists()
+    except PermissionError:
+        return False
+
+
+def _scan(folder: Path, unreadable: List[Path]) -> Optional[Dict[str, str]]:
+    """Return the settings of plain lines; None if the full reader is needed.
+
+    Append the files that this user may not read to *unreadable*.
+    """
     found: Dict[str, str] = {}
     files = [folder / "master"]
     extra = folder / "master.d"
@@ -58,8 +78,11 @@ def _scan(folder: Path) -> Optional[Dict[str, str]]:
     for path in files:
         try:
             text = path.read_text(encoding="utf-8")
-        except (FileNotFoundError, PermissionError):
+        except FileNotFoundError:
+            continue
+        except PermissionError:
             # Users in cli_users may not read this file; then the socket has its default path.
+            unreadable.append(path)
             continue
         except (OSError, UnicodeDecodeError):
             return None

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import pytest
 from catena import __version__
 from catena.cli.commands import COMMANDS, cli, run
 from catena.cli.groups import CommandGroup
+from catena.core.checkup import Finding, Level
 
 
 def test_mistyped_command_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,3 +157,19 @@ def test_closed_output_causes_no_traceback(tmp_path: Path) -> None:
     words = f"-c {tmp_path} call --local test.ping >&-"
     done = subprocess.run(f"{command} {words}", shell=True, capture_output=True, check=False)
     assert done.stderr == b""
+
+
+def test_doctor_reports_a_file_that_this_user_may_not_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> Iterator[Finding]:
+        yield Finding("daemon", Level.ok, "the master runs")
+        raise PermissionError(13, "Permission denied", "/var/lib/master.db.lock")
+
+    monkeypatch.setattr("catena.master.process.checkup.check", refused)
+    (tmp_path / "master").write_text(f"root_dir: {tmp_path}\n")
+    assert run(["-c", str(tmp_path), "doctor", "master"]) == 1
+    shown = capsys.readouterr().out
+    assert "the master runs" in shown
+    assert "master.db.lock: Permission denied; nothing after this was checked" in shown
+    assert "-> run it as root, or as the user of the master" in shown

@@ -6,6 +6,7 @@ import pytest
 
 from catena.client import socket_path
 from catena.client.settings import master_settings
+from catena.core.errors import NotAllowedError
 
 TEXTS = [
     "",
@@ -58,7 +59,7 @@ def test_socket_path_of_a_packaged_master_is_below_run(tmp_path: Path) -> None:
         assert socket_path.master_socket("/etc/catena") == usual
 
 
-def test_socket_path_is_the_default_when_the_configuration_is_unreadable(
+def test_socket_of_an_unreadable_configuration_is_the_default_one_if_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, **_: object) -> str:
@@ -67,4 +68,8 @@ def test_socket_path_is_the_default_when_the_configuration_is_unreadable(
     (tmp_path / "master").write_text("cli_users: [anna]\n")
     monkeypatch.setattr(Path, "read_text", refuse)
     beside = tmp_path / "state" / "master" / "run" / "master.sock"
+    with pytest.raises(NotAllowedError, match=f"{tmp_path}/master: this user may not read it"):
+        socket_path.master_socket(str(tmp_path))
+    beside.parent.mkdir(parents=True)
+    beside.touch()
     assert socket_path.master_socket(str(tmp_path)) == beside
