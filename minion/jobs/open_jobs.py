@@ -188,7 +188,7 @@ class OpenJobs:
         job = self._jobs.get(jid)
         if job is not None:
             self._jobs.move(job, JobEvent.store, Actor.system)
-            # A job whose return could not be stored here still has its place.
+            # A job whose return could not be stored here still holds back other chains.
             if self._parts.queue.drop(jid):
                 self._freed()
 
@@ -216,8 +216,6 @@ class OpenJobs:
     def _state(self, jid: str, job: Optional[Job]) -> str:
         if job is not None and job.stage is Stage.postponed:
             return "postponed"
-        if job is not None and job.stage is Stage.owed:
-            return "returning"
         return "queued" if self._parts.queue.is_waiting(jid) else "running"
 
     # -- time -----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Optional
 
+from catena.core.files import no_room
 from catena.core.job import JobReturn, JobSpec
 from catena.core.redact import hide_arguments
 from catena.minion.jobs.folder import JobFolderError, ReturnExtras
@@ -50,39 +52,35 @@ class Outcomes:
         self._settle(job, JobEvent.outcome, body)
 
     def _settle(self, job: Job, cause: JobEvent, body: Optional[bytes]) -> None:
-        """Store a job's outcome, and free its place in the queue once it is durable."""
+        """Store a job's outcome and free its place in the queue."""
         parts = self._parts
         parts.jobs.move(job, cause)
         job.outcome, job.work, job.order = body, None, None
         job.position = job.begin_by = job.reserved = None
         job.begin_kept, job.unclaimed = False, 0
-        why = self._keep(job)
-        if why:
-            parts.queue.drop(job.jid)
-            if cause is JobEvent.outcome:
-                self._hold_place(job.jid)
-            parts.log.error(f"job {job.jid}: its return cannot be stored yet: {why}")
+        parts.queue.drop(job.jid)
+        error = self._keep(job)
+        if error is not None:
+            # A return that is damaged or gone would hold back the others for ever.
+            if cause is JobEvent.outcome and no_room(error):
+                self._hold_others(job.jid)
+            parts.log.error(f"job {job.jid}: its return cannot be stored yet: {error}")
 
-    def _hold_place(self, jid: str) -> None:
-        """Let no other serial job begin: what this one reported decides which one may.
+    def _hold_others(self, jid: str) -> None:
+        """Let no other chain begin: what this job reported decides whether its chain goes on.
 
-        The start of another chain would fail if this job's chain waits for a reboot.
+        The start of another chain would fail if this one waits for a reboot.
         """
-        try:
-            entry = entry_of(self._parts.store.spec(jid))
-        except JobFolderError:
-            # Without its order the job is reported as damaged, and reports nothing about a chain.
-            return
-        if entry.serial:
-            self._parts.queue.attach(entry)
+        with contextlib.suppress(JobFolderError):  # without its order it reports of no chain
+            self._parts.queue.hold_others(entry_of(self._parts.store.spec(jid)))
 
     def retry(self) -> bool:
         """Retry the returns that could not be stored; return whether one is durable now."""
         owed = self._parts.jobs.attended(Stage.owed)
-        return any([not self._keep(job) for job in owed])
+        return any([self._keep(job) is None for job in owed])
 
-    def _keep(self, job: Job) -> str:
-        """Make a return durable and report it; return the reason if that must be retried."""
+    def _keep(self, job: Job) -> Optional[Exception]:
+        """Make a return durable and report it; return the error if that must be retried."""
         store, jid, body = self._parts.store, job.jid, job.outcome
         aside = ReturnExtras()
         try:
@@ -95,9 +93,9 @@ class Outcomes:
                 store.keep_return(folder)
                 aside = folder.read_aside()
         except (OSError, JobFolderError) as error:
-            return str(error)
+            return error
         job.outcome = None
         self._parts.jobs.move(job, JobEvent.keep)
         self._parts.queue.drop(jid)
         self._parts.listener.on_done(jid, aside)
-        return ""
+        return None

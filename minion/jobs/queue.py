@@ -92,6 +92,8 @@ class JobQueue:
         self._limit = parallel_limit
         self._waiting: List[QueueEntry] = []
         self._running: Dict[str, QueueEntry] = {}
+        #: Work of ended jobs whose returns are not durable yet.
+        self._unsaved: Dict[str, Work] = {}
 
     def add(self, entry: QueueEntry) -> None:
         """Append *entry* to the queue."""
@@ -105,11 +107,20 @@ class JobQueue:
         """Add an entry that is already running (after a restart of the daemon)."""
         self._running[entry.key] = entry
 
+    def hold_others(self, entry: QueueEntry) -> None:
+        """Hold back starts of other work than that of *entry*, until `drop` removes its key.
+
+        Its job has ended, but what it reported of its work is not durable yet.
+        """
+        if entry.work is not None:
+            self._unsaved[entry.key] = entry.work
+
     def drop(self, key: str) -> bool:
-        """Remove *key*, queued or running; return False if it is unknown."""
+        """Remove *key*, queued, running or held; return False if it is unknown."""
         waiting = len(self._waiting)
         self._waiting = [entry for entry in self._waiting if entry.key != key]
-        return self._running.pop(key, None) is not None or len(self._waiting) < waiting
+        held = self._unsaved.pop(key, None) is not None
+        return self._running.pop(key, None) is not None or held or len(self._waiting) < waiting
 
     def is_waiting(self, key: str) -> bool:
         """Return whether *key* is queued."""
@@ -144,7 +155,7 @@ class JobQueue:
         mine = self._find(key)
         if mine is None:
             return 0
-        return self._ahead(mine) + _held(mine, held_by)
+        return self._ahead(mine) + (self._holder(mine, held_by) is not None)
 
     def behind(self, key: str, held_by: Optional[Work] = None) -> str:
         """Return a description of what *key* waits for; "" if it is running, next, or unknown.
@@ -156,7 +167,13 @@ class JobQueue:
         mine = self._find(key)
         if mine is None or not self.position(key, held_by):
             return ""
-        return blocker(mine, list(self._running.values()), self._before(key), held_by)
+        holder = self._holder(mine, held_by)
+        return blocker(mine, list(self._running.values()), self._before(key), holder)
+
+    def _holder(self, entry: QueueEntry, held_by: Optional[Work]) -> Optional[Work]:
+        """Return the work that holds back *entry*, or None."""
+        works = (held_by, *self._unsaved.values())
+        return next((work for work in works if _held(entry, work)), None)
 
     def _find(self, key: str) -> Optional[QueueEntry]:
         return next((entry for entry in self._waiting if entry.key == key), None)
@@ -196,7 +213,7 @@ class JobQueue:
         chosen: List[QueueEntry] = []
         for entry in sorted(waiting, key=lambda item: not item.resumes):
             if entry.serial:
-                if not serial_free or _held(entry, held_by):
+                if not serial_free or self._holder(entry, held_by) is not None:
                     continue
                 serial_free = False
             elif parallel >= self._limit:

@@ -16,7 +16,7 @@ from catena.core.config.minion import MinionSettings
 from catena.core.job import ChainManifest, JobReturn, JobSpec, Payload
 from catena.core.payloads import of_chain
 from catena.minion.jobs.decide import PROCESSES
-from catena.minion.jobs.folder import Claim, JobFolder, ReturnExtras
+from catena.minion.jobs.folder import Claim, JobFolder, JobFolderError, ReturnExtras
 from catena.minion.jobs.job_processes import JobProcesses
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.queue import Work
@@ -91,57 +91,103 @@ class Learning(Told):
             self.runner.held_by = Work("chain", aside.open_chain)
 
 
-def test_next_chain_waits_for_what_a_return_reports_that_a_full_disk_delays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = StartData(MinionSettings(cache_dir=str(tmp_path / "c")), "m1", "mach1", str(tmp_path))
+def returned(runner: JobRunner, jid: str, chain: int = 0) -> None:
+    """Let the process of a job leave its return, which reports a waiting chain, in its folder."""
+    body = wire.pack_body(JobReturned(JobReturn(jid, "", (), True, 0, {}, 0.0, 0.0)))
+    runner.store.folder(jid).finish(body, ReturnExtras(open_chain=chain))
+
+
+SECOND, THIRD, FOURTH = (f"{JID[:-1]}{number}" for number in (2, 3, 4))
+
+
+def four_jobs(folder: Path) -> tuple[JobRunner, Forks, Learning]:
+    """Return a runner with two starts of chains, a ping and a state run; the first one runs."""
+    start = StartData(MinionSettings(cache_dir=str(folder / "c")), "m1", "mach1", str(folder))
     clock, told, made = ManualClock(datetime(2026, 1, 1, tzinfo=UTC)), Learning(), Forks()
-    log = Log.open(str(tmp_path / "log"), "info", clock)
+    log = Log.open(str(folder / "log"), "info", clock)
     runner = told.runner = JobRunner(lambda *_: made, lambda: start, clock, log, told)
-    following, beside = f"{JID[:-1]}2", f"{JID[:-1]}3"
     for jid, fun, args in (
         (JID, "mgractionchains.start", (7,)),
-        (following, "mgractionchains.start", (8,)),
-        (beside, "test.ping", ()),
+        (SECOND, "mgractionchains.start", (8,)),
+        (THIRD, "test.ping", ()),
+        (FOURTH, "state.apply", ()),
     ):
         assert runner.order(JobSpec(jid, fun, args)) == ""
     runner.start_next()
-    assert made.jids == [JID, beside]
-    for jid, aside in ((JID, ReturnExtras(open_chain=7)), (beside, ReturnExtras())):
-        body = wire.pack_body(JobReturned(JobReturn(jid, "", (), True, 0, {}, 0.0, 0.0)))
-        runner.store.folder(jid).finish(body, aside)
-    with monkeypatch.context() as patch:
-        patch.setattr(JobStore, "keep_return", full)
-        runner.finished(JID)
-        runner.finished(beside)
-        runner.tick(2 * LOOK_SECONDS)
-        assert told.done == [] and made.jids == [JID, beside]
-        assert runner.queue.running() == [JID]
-        assert [(row["jid"], row["state"]) for row in runner.describe()] == [
-            (JID, "returning"),
-            (following, "queued"),
-        ]
-    runner.tick(4 * LOOK_SECONDS)
-    assert told.done == [JID, beside]
-    # Chain 7 waits for its reboot, so chain 8 does not begin.
-    assert made.jids == [JID, beside] and runner.queue.waiting() == [following]
+    assert made.jids == [JID, THIRD]
+    return runner, made, told
 
 
-def test_job_that_returns_twice_frees_its_place_although_the_disk_is_full(
+def test_next_chain_waits_for_what_a_return_reports_that_a_full_disk_delays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner, made, told = ordered(tmp_path, "mgractionchains.start")
-    following = f"{JID[:-1]}2"
-    assert runner.order(JobSpec(following, "state.apply")) == ""
-    body = wire.pack_body(JobReturned(JobReturn(JID, "", (), True, 0, {}, 0.0, 0.0)))
-    runner.store.folder(JID).finish(body)
+    runner, made, told = four_jobs(tmp_path)
+    returned(runner, JID, chain=7)
+    returned(runner, THIRD)
     with monkeypatch.context() as patch:
         patch.setattr(JobStore, "keep_return", full)
         runner.finished(JID)
-        assert made.jids == [JID] and told.done == []
-        # The master acknowledges the return that an earlier agent process had sent.
-        runner.stored(JID)
-        assert made.jids == [JID, following]
+        runner.finished(THIRD)
+        runner.tick(2 * LOOK_SECONDS)
+        # A state run, perhaps one that clears the disk, waits for no chain.
+        assert told.done == [] and made.jids == [JID, THIRD, FOURTH]
+        returned(runner, FOURTH)
+        runner.finished(FOURTH)
+        assert runner.queue.waiting() == [SECOND]
+        assert runner.behind(SECOND) == "chain 7 continues first"
+    runner.tick(4 * LOOK_SECONDS)
+    assert {JID, THIRD} <= set(told.done)
+    # Chain 7 waits for its reboot, so chain 8 does not begin.
+    assert SECOND not in made.jids and runner.queue.waiting() == [SECOND]
+
+
+def test_next_chain_begins_when_the_late_return_reports_no_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, made, _ = four_jobs(tmp_path)
+    returned(runner, JID)
+    with monkeypatch.context() as patch:
+        patch.setattr(JobStore, "keep_return", full)
+        runner.finished(JID)
+        assert made.jids == [JID, THIRD, FOURTH]
+        returned(runner, FOURTH)
+        runner.finished(FOURTH)
+        assert SECOND not in made.jids
+    runner.tick(2 * LOOK_SECONDS)
+    assert made.jids == [JID, THIRD, FOURTH, SECOND]
+
+
+@pytest.mark.parametrize("damage", [b"torn", None])
+def test_return_that_is_damaged_or_gone_holds_back_no_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | None
+) -> None:
+    runner, made, _ = four_jobs(tmp_path)
+    returned(runner, JID, chain=7)
+
+    def unreadable(*_: object) -> None:
+        if damage is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        raise JobFolderError("the return is damaged")
+
+    monkeypatch.setattr(JobStore, "keep_return", unreadable)
+    runner.finished(JID)
+    returned(runner, FOURTH)
+    runner.finished(FOURTH)
+    assert SECOND in made.jids
+
+
+def test_return_that_the_master_has_already_holds_back_no_chain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, made, told = four_jobs(tmp_path)
+    runner.queue.drop(FOURTH)
+    returned(runner, JID, chain=7)
+    monkeypatch.setattr(JobStore, "keep_return", full)
+    runner.finished(JID)
+    assert SECOND not in made.jids and told.done == []
+    # An earlier agent process had sent it.
+    runner.stored(JID)
+    assert SECOND in made.jids
 
 
 class Forks:
