@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import Any, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 import click
 
@@ -14,6 +16,7 @@ from catena.cli.function_command import FunctionCommand, check_function
 from catena.cli.hidden_arguments import hidden_options, with_hidden
 from catena.cli.output import OUTPUTS
 from catena.cli.output.answers import answer, state_options, style
+from catena.cli.output.fetching import FetchLines
 from catena.cli.output.plain import document
 from catena.cli.output.text import printable, wants_colour
 
@@ -22,6 +25,11 @@ def _take_folder(ctx: click.Context, _: click.Parameter, folder: Optional[str]) 
     """Let the command's own --config-dir replace that of `catena` wherever it is read."""
     if folder is not None:
         ctx.find_root().obj = folder
+
+
+def _show_step(lines: FetchLines, kind: str, data: Mapping[str, Any]) -> None:
+    """Show how much of a large file has arrived; other steps remove the line."""
+    lines.feed({"type": "progress", "minion": "local", "kind": kind, "data": data})
 
 
 @click.command(cls=FunctionCommand, context_settings={"ignore_unknown_options": True})
@@ -55,15 +63,17 @@ def call(ctx: click.Context, /, function: str, arguments: Tuple[str, ...], **opt
     check_function(function)
     args, kwargs = split(arguments)
     kwargs = with_hidden(kwargs, options)
-    outcome = call_here(
-        Path(ctx.find_root().obj),
-        function,
-        tuple(args),
-        kwargs,
-        local=options["local"],
-        file_root=options["file_root"],
-        pillar_root=options["pillar_root"],
-    )
+    with closing(FetchLines()) as lines:
+        outcome = call_here(
+            Path(ctx.find_root().obj),
+            function,
+            tuple(args),
+            kwargs,
+            local=options["local"],
+            file_root=options["file_root"],
+            pillar_root=options["pillar_root"],
+            watch=partial(_show_step, lines),
+        )
     ret = outcome.ret
     if outcome.raised and isinstance(ret.value, str):
         # An error goes to stderr: stdout is for data only.

@@ -21,7 +21,7 @@ from catena.core.errors import CatenaError, NotAllowedError, UnreachableError
 from catena.core.files import private_folder
 from catena.core.frozen import dataclass
 from catena.core.ids import JidFactory
-from catena.core.job import FunctionCall, JobSpec
+from catena.core.job import FunctionCall, JobProgress, JobSpec
 from catena.core.marks import QUEUED
 from catena.fileserver.roots import RootsClient
 from catena.minion.start import configure
@@ -79,7 +79,7 @@ def call(
         local: run without a master.
         file_root: states for `local`, instead of the configured ones.
         pillar_root: pillar for `local`, instead of the configured one.
-        watch: called with each step (kind, data), for a live view; only with `local`.
+        watch: called with each step (kind, data), for a live view.
 
     Raises:
         ConfigError: the configuration cannot be used.
@@ -98,7 +98,7 @@ def call(
             pillars = _roots(pillar_root, start.settings.pillar_roots, PILLAR_ROOTS)
             outcome = execute(local_session_of(start, spec, roots, pillars, watch), spec)
         else:
-            outcome = _remote(start, spec, daemon is not None)
+            outcome = _remote(start, spec, daemon is not None, watch)
     _afterwards(outcome, daemon)
     return outcome
 
@@ -176,7 +176,30 @@ def _daemon(start: StartData) -> Optional[LocalClient]:
     return client
 
 
-def _remote(start: StartData, spec: JobSpec, through_daemon: bool) -> FinishedJob:
+class _Watched:
+    """An `AgentService` that also passes the job's steps to a function.
+
+    Args:
+        service: does everything else.
+        watch: called with each step (kind, data).
+    """
+
+    def __init__(self, service: Any, watch: Watch) -> None:
+        self._service = service
+        self._watch = watch
+
+    def progress(self, progress: JobProgress) -> None:
+        """Pass on one step."""
+        self._watch(progress.kind, progress.data)
+        self._service.progress(progress)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
+
+
+def _remote(
+    start: StartData, spec: JobSpec, through_daemon: bool, watch: Optional[Watch] = None
+) -> FinishedJob:
     """Run *spec* with the master's files and pillar."""
     from catena.fileserver.remote import CachingClient
 
@@ -190,6 +213,8 @@ def _remote(start: StartData, spec: JobSpec, through_daemon: bool) -> FinishedJo
         from catena.minion.calls.caller import CallerService
 
         service = CallerService(start, read_boot_id(start.settings.boot_id_file))
+    if watch is not None:
+        service = _Watched(service, watch)
     try:
         files = CachingClient(service, start.files_dir)
         return execute(remote_session(place_of(start), spec, service, files), spec)
