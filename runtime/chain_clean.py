@@ -54,7 +54,7 @@ def clean(chains: ChainHost, run: Optional[RunRef], reason: str) -> ClearedChain
 
 
 def _is_absent(chains: ChainHost, run: RunRef) -> bool:
-    """Return whether another chain is running, and this host has nothing of *run*.
+    """Return whether the lock is held for another chain, and this host has nothing of *run*.
 
     The lock is not held: a file that can't be read now counts as if it were of *run*.
     """
@@ -63,7 +63,7 @@ def _is_absent(chains: ChainHost, run: RunRef) -> bool:
         open_here = seen is not None and not seen.ended
         if open_here or chains.file.is_of(run):
             return False
-        return chains.store.is_running(besides=run.chain_id)
+        return chains.store.holder() not in (0, run.chain_id)
     except (CatenaError, OSError, ValueError):
         return False
 

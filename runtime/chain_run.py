@@ -83,7 +83,7 @@ class ChainHost:
             CommandExecutionError: chunks are missing or changed, or a chunk cannot be compiled.
         """
         self._refuse_inside_chunk()
-        with self.store.lock():
+        with self.store.lock(chain_id=chain_id):
             self.sweep()
             point = self._refuse_another(chain_id)
             self._settle(chain_id)

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -43,7 +43,7 @@ from catena.core.logs import logger
 from catena.core.records import decode, encode
 from catena.core.run_ref import RunRef
 from catena.runtime import chain_manifest
-from catena.runtime.chain_record import CHAIN, HostChainState, JournaledChain, apply, fold
+from catena.runtime.chain_record import CHAIN, JournaledChain, apply, fold
 from catena.runtime.damage import Damage, report, set_aside
 from catena.runtime.journal import Journal, Record, drop_reserve, read_records
 from catena.runtime.resume_file import SOME_MINION, clear_command
@@ -54,6 +54,8 @@ log = logger(__name__)
 #: Command that gives up an unreadable chain.
 CLEAR = clear_command(SOME_MINION)
 MANIFEST_LIMIT = 64 * 1024 * 1024
+#: Maximum digits of a chain's number.
+_NUMBER_LIMIT = 19
 RESULTS_LIMIT = 256 * 1024 * 1024
 _GONE = "it no longer exists"
 #: Maximum number of ended chains whose folders are kept; the oldest are removed at a receipt.
@@ -227,11 +229,12 @@ class ChainStore:
         self._clock = clock
 
     @contextmanager
-    def lock(self, wait: bool = True) -> Iterator[None]:
+    def lock(self, wait: bool = True, chain_id: int = 0) -> Iterator[None]:
         """Be the only process of this host that runs a chain.
 
         Args:
             wait: wait for another process to end; otherwise raise at once.
+            chain_id: the chain that this process may run, for `holder`; 0: any.
 
         Raises:
             TryLaterError: another process holds the lock, and *wait* is false.
@@ -239,7 +242,7 @@ class ChainStore:
         private_folder(durable_folder(self.folder))
         path = self.folder / ".lock"
         if is_misplaced(path):
-            set_aside(self.folder.parent, path, "nothing: it has no content")
+            set_aside(self.folder.parent, path, "nothing: it only names the chain that runs")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = os.open(path, flags, 0o600)
         try:
@@ -247,9 +250,22 @@ class ChainStore:
                 fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 raise TryLaterError(BUSY) from None
-            yield
+            _write_holder(handle, chain_id)
+            try:
+                yield
+            finally:
+                _write_holder(handle, 0)
         finally:
             os.close(handle)
+
+    def holder(self) -> int:
+        """Return the only chain that the lock's holder may run; 0: it may be any.
+
+        Raises:
+            OSError, LimitError: the lock can't be read.
+        """
+        text = read_limited(self.folder / ".lock", _NUMBER_LIMIT)
+        return int(text) if text.isdigit() else 0
 
     def look(self, chain_id: int) -> Optional[Chain]:
         """Return a received chain for reading, or None."""
@@ -290,16 +306,6 @@ class ChainStore:
                 log.error("chain %s can't be read: %s", folder, error)
                 report(self.folder.parent, _damage(folder, error))
         return found
-
-    def is_running(self, besides: int) -> bool:
-        """Return whether another chain than number *besides* is running; the lock may be held.
-
-        Raises:
-            CatenaError, OSError, ValueError: a chain can't be read now.
-        """
-        numbers = [int(folder.name) for folder in self.folder.iterdir() if folder.name.isdigit()]
-        others = (self.look(number) for number in numbers if number != besides)
-        return any(other and other.view.state is HostChainState.running for other in others)
 
     def set_aside_damaged(self, run: Optional[RunRef]) -> bool:
         """Move folders of unreadable chains aside; return whether there was one.
@@ -535,3 +541,11 @@ class PinnedFiles:
     def environments(self) -> List[str]:
         """Return *inner*'s environments, and base."""
         return sorted({"base", *self._inner.environments()})
+
+
+def _write_holder(handle: int, chain_id: int) -> None:
+    """Write which chain the holder of the lock may run; without space nobody learns it."""
+    with suppress(OSError):
+        os.ftruncate(handle, 0)
+        if chain_id:
+            os.pwrite(handle, str(chain_id).encode("ascii"), 0)
