@@ -529,6 +529,11 @@ class SshWorker:
         if left.event is not HostEvent.leave:
             LOG.info("%s: %s", visit.host, left.detail)
         if left.reject and job is not None:
+            try:
+                await self._store.write(lambda conn: leases.require(conn, visit.lease))
+            except LeaseLostError:
+                # Another master visits the host now, perhaps for this job.
+                return
             await self._reject(visit.host, job, left.reject)
         await self._store.write(lambda conn: self._left(conn, visit.lease, left, now))
 

@@ -29,6 +29,7 @@ from catena.master.push import worker
 from catena.master.push.worker import LEASE_EVERY, LEASE_SECONDS
 from catena.master.store.database import StoreUnavailableError
 from catena.master.store.ssh_tables import SSH_HOSTS
+from tests.integration.master import ssh_hosts
 from tests.integration.master.bench import Bench, a_master
 from tests.integration.master.ssh_hosts import Host, reach
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -410,3 +411,40 @@ async def test_host_whose_visit_has_no_lease_is_visited_again(
         await master.ssh.tick()
         await master.until(lambda: host.visits and not master.ssh.visiting())
         assert await _state(master) == "resting"
+
+
+async def test_visit_that_lost_its_lease_rejects_no_job(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    host = Host(reports=asyncio.Event())
+    url = f"sqlite:///{tmp_path}/both.db"
+    messages = ssh_hosts.Visit.messages
+
+    async def troubled(self: ssh_hosts.Visit) -> AsyncIterator[Any]:
+        if self._reports is not late:
+            async for one in messages(self):
+                yield one
+            return
+        await late.wait()
+        yield m.Troubled("fault", "python is missing on the host")
+
+    async with (
+        masters(monkeypatch, {"web1": host}, database=url) as one,
+        masters(monkeypatch, {"web1": host}, database=url) as two,
+    ):
+        late = host.reports
+        monkeypatch.setattr(ssh_hosts.Visit, "messages", troubled)
+        done = await one.submit(tgt="web1")
+        await one.until(lambda: host.visits)
+        host.reports = asyncio.Event()
+        first, second = (one, two) if one.ssh.visiting() else (two, one)
+        second.hand.advance(LEASE_SECONDS + 1)
+        await second.ssh.tick()
+        await second.until(lambda: len(host.visits) == 2)
+        late.set()
+        await first.until(lambda: not first.ssh.visiting())
+        assert (await second.states(done.jid))["web1"] != "rejected"
+        host.reports.set()
+        host.ends.set()
+        await second.until(lambda: host.ran and not second.ssh.visiting())
+        assert (await second.states(done.jid))["web1"] == "done"
