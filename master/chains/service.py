@@ -205,11 +205,18 @@ class ChainService:
 
         Raises:
             InvalidStateError: the chain is scheduled or runs; it must be cancelled first.
+            NotFoundError: there is no such chain. A number is an id here and never a label, so
+                that a repeated command deletes no other chain.
             TryLaterError: the chain was cancelled, but not all its jobs are stopped yet.
         """
 
         def run(ledger: ChainLedger) -> ChainDeleted:
             row = rows.find_chain(ledger.conn, request.chain)
+            if ids.is_chain_id(request.chain) and row.id != int(request.chain):
+                raise NotFoundError(
+                    f"there is no chain {request.chain}; {row.title} only has that label: to "
+                    f"delete it: catena chain delete {row.id}"
+                )
             state = ChainState(row.state)
             if state is not ChainState.draft and state not in ENDED_CHAINS:
                 raise InvalidStateError(

@@ -130,7 +130,10 @@ async def test_id_of_a_chain_wins_over_the_same_number_as_a_label(bench: Bench) 
         await service.add(ChainAdd(str(first), "*", action("reboot")), "alice")
     assert (await service.cancel(ChainRef(str(first)), "alice")).id == first
     assert (await service.delete(ChainRef(str(first)), "alice")).id == first
-    assert (await service.delete(ChainRef(str(first)), "alice")).id == second
+    # A repeated command deletes no other chain.
+    with pytest.raises(NotFoundError, match=f"no chain {first}; .* catena chain delete {second}"):
+        await service.delete(ChainRef(str(first)), "alice")
+    assert (await service.delete(ChainRef(str(second)), "alice")).id == second
 
 
 async def test_scheduling_an_empty_draft_or_a_past_time_is_refused(bench: Bench) -> None:
