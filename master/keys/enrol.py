@@ -71,7 +71,7 @@ class Enrol:
         self._log_rate = RateLimit(FULL_LOG_RATE, 1.0, parts.clock.monotonic)
         self._rate = RateLimit(REQUESTS_PER_SECOND, REQUEST_BURST, parts.clock.monotonic)
         self._seen: dict[str, float] = {}
-        #: Fingerprint -> the last request of each waiting key, to notify it of its acceptance.
+        #: Fingerprint -> the last request of each key that is not accepted, to notify it then.
         self._asked: dict[str, tuple[Peer, bytes]] = {}
         parts.keys.on_close.append(self._forget)
         parts.keys.on_accept.append(self._notify_accepted)
@@ -173,7 +173,7 @@ class Enrol:
         self._answer(peer, envelope, key, now)
 
     def _answer(self, peer: Peer, envelope: Envelope, key: KnownKey, now: float) -> None:
-        if key.state == "pending":
+        if key.state not in ("accepted", "announced"):
             self._asked[key.fingerprint] = (peer, envelope.msg_id)
         self._reply(peer, envelope, *_reply_fields(key, now))
 

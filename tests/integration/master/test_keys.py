@@ -61,6 +61,17 @@ async def test_waiting_minion_is_notified_at_once_that_it_is_accepted() -> None:
         assert master.keys.notified(["away", "web1"]) == []
 
 
+async def test_rejected_minion_is_notified_at_once_that_it_is_accepted() -> None:
+    async with a_master() as master:
+        web1 = Knocker(master, "web1")
+        await web1.ask()
+        await master.keys.change("reject", "web1")
+        assert (await web1.ask()).state == "rejected"
+        await master.keys.change("accept", "web1")
+        assert web1.heard[-1] == EnrolReply("accepted", "", master.pair.public, 0.0)
+        assert master.keys.notified(["web1"]) == ["web1"]
+
+
 async def test_accept_waits_for_a_minion_whose_key_was_just_deleted() -> None:
     async with a_master() as master:
         await Knocker(master, "web1").ask()
