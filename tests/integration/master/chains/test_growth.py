@@ -33,6 +33,13 @@ async def test_minion_that_reports_late_again_and_again_fills_no_history(bench: 
     for _ in range(2):
         await bench.returns(ret(bench.jobs.new_jid(), RESUME, value, epochs={str(chain): 7}))
     assert await count() == results.LATE_BURST + 1
+    # Another chain's history has its own limit.
+    other = await bench.begin("other", CMD)
+    (two,) = await ids(bench, "other")
+    value = {key(other, two, 1): row(True)}
+    await bench.returns(ret((await bench.job_ids(START))[-1], START, value))
+    await bench.returns(ret(bench.jobs.new_jid(), RESUME, value, epochs={str(other): 7}))
+    assert await count() == results.LATE_BURST + 2
 
 
 async def test_chunks_of_a_chain_that_was_deleted_before_a_crash_are_removed(
