@@ -16,6 +16,7 @@ from catena.modules.shared.arguments import split
 from catena.renderers.source import Rendered, Source
 from catena.renderers.templates import render_file
 from catena.runtime.push.asking import AskText, timeless_key, view_of
+from catena.ssh.push.calls import TargetCalls
 from catena.ssh.push.program import Part
 from catena.ssh.push.roots import referenced
 from catena.states.compiler.model import Low
@@ -53,26 +54,31 @@ class _Notebook:
 
     Args:
         run: the context with which the run begins.
-        acted: returns the number of calls that the target has answered so far.
+        calls: the target's functions; none is called here, because the run renders again.
     """
 
-    def __init__(self, run: Context, acted: Callable[[], int]) -> None:
+    def __init__(self, run: Context, calls: TargetCalls) -> None:
         self._run = run
-        self._acted = acted
+        self._calls = calls
         #: Texts by key.
         self.texts: dict[str, str] = {}
 
     def text(
         self, context: Context, source: Source, engine: str, variables: Mapping[str, Any]
     ) -> str:
-        """Return the text of a managed file; store it if no call to the target was needed."""
+        """Return the text of a managed file and store it; "" if it needs a call of the target."""
         if engine != "jinja" and not _may_run(context, engine):
             raise NotAllowedError(f"{engine} may not render here")
-        before = self._acted()
         question = AskText(source, engine, dict(variables), view_of(context, self._run))
-        text = render_file(context.with_(rendering=None), source, engine, variables)
-        if self._acted() == before:
-            self.texts[timeless_key(question)] = text
+        with self._calls.refused() as tried:
+            try:
+                text = render_file(context.with_(rendering=None), source, engine, variables)
+            except CatenaError:
+                if not tried:
+                    raise
+        if tried:
+            return ""
+        self.texts[timeless_key(question)] = text
         return text
 
     def data(
@@ -87,19 +93,19 @@ class _Notebook:
 
 
 def rendered_ahead(
-    context: Context, lows: Sequence[Low], acted: Callable[[], int]
+    context: Context, lows: Sequence[Low], calls: TargetCalls
 ) -> tuple[dict[str, str], dict[str, Part]]:
     """Return the templates of the states that can be rendered in advance.
 
     Args:
         context: of the run.
         lows: its states.
-        acted: returns the number of calls that the target has answered so far.
+        calls: the target's functions.
 
     Returns:
         The SHA-256 of each text by the key of its request, and the text's bytes by SHA-256.
     """
-    notes = _Notebook(context, acted)
+    notes = _Notebook(context, calls)
     for low in lows:
         if low.state == "file" and low.fun in _ORDERS and _is_from_roots(low):
             _look(context.with_(rendering=notes), low)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from catena.core.context import Context
@@ -40,8 +41,8 @@ class TargetCalls:
         self._known: dict[tuple[str, str], bool] = {}
         #: The program to which a pillar was sent, and the pillar; a new program has none.
         self._told: tuple[Program, Any] | None = None
-        #: Number of calls that the target has answered.
-        self.count = 0
+        #: Names of functions that were not called while calls are refused; None: they are made.
+        self._refused: list[str] | None = None
         #: The error of a call without a reply. Templates convert every error, so it is stored
         #: here;
         #: results that were compiled afterwards must not be used.
@@ -53,9 +54,12 @@ class TargetCalls:
         """Call a function on the target and return its value, or raise its error.
 
         Raises:
+            CommandExecutionError: calls are refused now.
             SshError: the host gave no reply.
         """
-        self.count += 1
+        if self._refused is not None:
+            self._refused.append(name)
+            raise CommandExecutionError(f"{name} is not called in advance")
         try:
             if next(addresses([*args, dict(kwargs)]), None) is not None:
                 return self._as_run(context, name, args, kwargs)
@@ -78,6 +82,16 @@ class TargetCalls:
         if called.retcode:
             context.scratch["retcode"] = called.retcode
         return called.value
+
+    @contextmanager
+    def refused(self) -> Iterator[Sequence[str]]:
+        """Refuse calls while the block runs; yield the names of the functions that it called."""
+        refused: list[str] = []
+        self._refused = refused
+        try:
+            yield refused
+        finally:
+            self._refused = None
 
     def _called(self, context: Context, call: Call) -> Called:
         program = self._program()

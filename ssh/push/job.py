@@ -328,7 +328,7 @@ class _Push:
         from catena.ssh.push.ahead import code_templates, rendered_ahead
 
         files = self._seat.custom.merged(referenced(context.files, low))
-        keys, texts = rendered_ahead(context, low, lambda: self._calls.count)
+        keys, texts = rendered_ahead(context, low, self._calls)
         self._calls.check_compiled()
         job = PushedJob(
             spec=context.job or self._spec,

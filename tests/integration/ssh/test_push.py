@@ -418,6 +418,17 @@ def test_state_that_says_test_false_changes_nothing_in_test_mode(site: Site) -> 
     assert not list(site.there.iterdir())
 
 
+def test_template_of_a_managed_file_calls_the_target_once(site: Site) -> None:
+    said = "{{ salt['cmd.shell']('echo once >> @/said; cat @/said') }}"
+    site.write(
+        t__sls="a: {file.managed: [{name: '@/b'}, {source: 'salt://f'}, {template: jinja}]}\n",
+        f=f"{said}\n",
+    )
+    (row,) = site.run("state.apply", "t").ret.value.values()
+    assert row["result"], row["comment"]
+    assert (site.there / "b").read_text() == "once\n"
+
+
 def test_calls_of_templates_in_test_mode_are_counted_over_ssh(site: Site) -> None:
     run = "{% do salt['cmd.run']('true') %}\n"
     inner = "{mgrcompat.module_run: [{name: state.apply}, {mods: t}, {kwargs: {test: True}}]}"
