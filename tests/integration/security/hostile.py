@@ -119,7 +119,8 @@ class Site:
     def close(self) -> None:
         for minion in self._minions:
             minion.close()
-        self.context.term()
+        # Also what a test left open: the end of a context waits for its sockets without limit.
+        self.context.destroy(linger=0)
 
 
 def schedule(site: Site, label: str, target: str, command: str) -> int:
