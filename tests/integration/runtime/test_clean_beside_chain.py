@@ -32,10 +32,12 @@ def running_chain(host: Any) -> Iterator[None]:
             finally:
                 os._exit(1)
         gate = waiting()
-        yield
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    os.close(gate)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(gate)
 
 
 @pytest.mark.parametrize(
