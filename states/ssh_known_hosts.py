@@ -7,30 +7,16 @@ from typing import Any, Dict, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
-from catena.core.frozen import dataclass
 from catena.core.plugins import state
 from catena.core.types import StateResult
 from catena.modules.shared.arguments import take
+from catena.modules.ssh.known_hosts import HostOptions
 from catena.states.answers import done, failed, would
 
 _SYSTEM_CONFIG = "/etc/ssh/ssh_known_hosts"
 _USER_CONFIG = ".ssh/known_hosts"
 _NO_USER = 'If not specifying a "user", specify an absolute "config".'
 _REFUSALS = (UsageError, CommandExecutionError)
-
-
-@dataclass(frozen=True)
-class HostOptions:
-    """Keyword arguments of ssh_known_hosts.present, with Salt's names and defaults."""
-
-    fingerprint: Optional[str] = None
-    key: Optional[str] = None
-    port: Any = None
-    enc: Optional[str] = None
-    config: Optional[str] = None
-    hash_known_hosts: Any = True
-    timeout: Any = 5
-    fingerprint_hash_type: Optional[str] = None
 
 
 def _config(user: Optional[str], config: Optional[str]) -> str:

@@ -294,8 +294,8 @@ def rm_known_host(
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """Arguments of ssh.set_known_host."""
+class HostOptions:
+    """Options of ssh.set_known_host and ssh_known_hosts.present, as Salt names them."""
 
     fingerprint: Optional[str] = None
     key: Optional[str] = None
@@ -342,13 +342,13 @@ def set_known_host(
     """
     if not hostname:
         return {"status": "error", "error": "hostname argument required"}
-    wanted = _Wanted(
+    wanted = HostOptions(
         fingerprint, key, port, enc, config, hash_known_hosts, timeout, fingerprint_hash_type
     )
     return _set(context, user, str(hostname), wanted)
 
 
-def _set(context: Context, user: Optional[str], hostname: str, wanted: _Wanted) -> Answer:
+def _set(context: Context, user: Optional[str], hostname: str, wanted: HostOptions) -> Answer:
     if _number(wanted.port, "port") not in (None, _PORT) and truth(wanted.hash_known_hosts):
         told = "argument port can not be used in conjunction with argument hash_known_hosts"
         return {"status": "error", "error": told}
@@ -371,7 +371,7 @@ def _set(context: Context, user: Optional[str], hostname: str, wanted: _Wanted) 
     return {"status": "updated", "old": stored, "new": shown}
 
 
-def _given(hostname: str, wanted: _Wanted) -> List[Entry]:
+def _given(hostname: str, wanted: HostOptions) -> List[Entry]:
     """Return the entry of the given key.
 
     Raises:
@@ -385,7 +385,7 @@ def _given(hostname: str, wanted: _Wanted) -> List[Entry]:
     return [{"hostname": hostname, "enc": refined(wanted.enc), "key": key}]
 
 
-def _shown(context: Context, hostname: str, wanted: _Wanted) -> List[Entry]:
+def _shown(context: Context, hostname: str, wanted: HostOptions) -> List[Entry]:
     """Return the entries that the remote host shows.
 
     Raises:
@@ -410,7 +410,7 @@ def _shown(context: Context, hostname: str, wanted: _Wanted) -> List[Entry]:
     return found
 
 
-def _store(user: Optional[str], hostname: str, wanted: _Wanted, shown: List[Entry]) -> None:
+def _store(user: Optional[str], hostname: str, wanted: HostOptions, shown: List[Entry]) -> None:
     """Replace the keys of a host that have the types of the new keys."""
     path, owner = _file(user, wanted.config)
     host = name_of(hostname, wanted.port)
