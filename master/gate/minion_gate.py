@@ -401,7 +401,8 @@ class MinionGate:
                 log.error("a %s failed", type(envelope.message).__name__, exc_info=error)
             failure = m.Failure("CatenaError", "an error of the master; its log has the details")
         if not self._parts.link.send(peer, failure, envelope.msg_id):
-            # Its queue may be full for a moment, as for any other answer.
+            # The queue of the minion's connection may be full for a moment. Without another
+            # attempt the minion would wait for the time-out of its request.
             self._serve(peer, envelope, _ready(failure))
 
 

@@ -112,7 +112,7 @@ class JobFolder:
         return self.path / "output"
 
     def misplaced(self) -> List[Path]:
-        """Return what is in the place of a file and is none, such as a folder.
+        """Return the entries that have the name of a file but are none, such as folders.
 
         Whatever has the name of a claim is a claim, of an unknown process if it is no link.
         """

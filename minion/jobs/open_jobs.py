@@ -188,7 +188,7 @@ class OpenJobs:
         job = self._jobs.get(jid)
         if job is not None:
             self._jobs.move(job, JobEvent.store, Actor.system)
-            # A job whose return could not be stored here still holds back other chains.
+            # While a job's return could not be stored here, starts of other chains waited for it.
             if self._parts.queue.drop(jid):
                 self._freed()
 

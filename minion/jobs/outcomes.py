@@ -61,7 +61,7 @@ class Outcomes:
         parts.queue.drop(job.jid)
         error = self._keep(job)
         if error is not None:
-            # A return that is damaged or gone would hold back the others for ever.
+            # Only a lack of space passes: other chains would wait for ever for a damaged return.
             if cause is JobEvent.outcome and no_room(error):
                 self._hold_others(job.jid)
             parts.log.error(f"job {job.jid}: its return cannot be stored yet: {error}")

@@ -171,7 +171,7 @@ class JobQueue:
         return blocker(mine, list(self._running.values()), self._before(key), holder)
 
     def _holder(self, entry: QueueEntry, held_by: Optional[Work]) -> Optional[Work]:
-        """Return the work that holds back *entry*, or None."""
+        """Return the work for which *entry* has to wait, or None."""
         works = (held_by, *self._unsaved.values())
         return next((work for work in works if _held(entry, work)), None)
 
