@@ -294,6 +294,22 @@ def private_folder(path: AnyPath) -> Path:
     return folder
 
 
+def key_folder(path: AnyPath) -> Path:
+    """Return *path*, a daemon's `pki_dir`, as a private folder; create it durably if missing.
+
+    A missing parent named `pki` contains only folders of keys, so it gets mode 0700, as the units
+    of packaging/systemd create it.
+
+    Raises:
+        UnsafeFolderError: as `private_folder`.
+    """
+    parent = Path(path).parent
+    if parent.name == "pki" and not parent.exists():
+        durable_folder(parent.parent, 0o755)
+        durable_folder(parent)
+    return private_folder(path)
+
+
 def durable_folder(path: AnyPath, mode: int = 0o700) -> Path:
     """Return *path* as a folder that survives a power failure; create it with *mode* if missing.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, List, Optional, Tuple, Union
 
 from catena.core.errors import CatenaError
-from catena.core.files import AnyPath, private_folder, read_limited, write_durable
+from catena.core.files import AnyPath, key_folder, read_limited, write_durable
 from catena.core.frozen import dataclass
 from catena.transport.keys import (
     BadKeyError,
@@ -106,7 +106,7 @@ class TrustStore:
 
     def keep(self, key: str) -> None:
         """Store *key* durably."""
-        private_folder(self.path.parent)
+        key_folder(self.path.parent)
         write_durable(self.path, key.encode() + b"\n", 0o600)
 
 

@@ -14,7 +14,7 @@ from catena.core.digest import hmac_sha256, same_digest, sha256
 from catena.core.errors import CatenaError, UsageError
 from catena.core.files import (
     AnyPath,
-    private_folder,
+    key_folder,
     read_limited,
     rename_durable,
     sync_folder,
@@ -133,7 +133,7 @@ def load_or_create(folder: AnyPath, name: str = "curve") -> KeyPair:
         UnsafeKeyError: the file is accessible to others or damaged. It is never replaced
             automatically: a new key would have to be accepted, and a backup may have the old one.
     """
-    path = private_folder(folder) / f"{name}.key"
+    path = key_folder(folder) / f"{name}.key"
     try:
         pair = load(folder, name)
     except FileNotFoundError:

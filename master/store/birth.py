@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from catena.core.digest import sha256
 from catena.core.errors import CatenaError
-from catena.core.files import private_folder, read_limited, write_durable
+from catena.core.files import key_folder, read_limited, write_durable
 from catena.master.store.tables import FACTS
 
 #: Name of the file in `pki_dir`, and of the fact in the store.
@@ -118,4 +118,4 @@ def write(pki_dir: Path, store: str) -> None:
         OSError: it could not be written.
     """
     text = json.dumps({"store": store, "check": _check(store)})
-    write_durable(private_folder(pki_dir) / FILE, text.encode())
+    write_durable(key_folder(pki_dir) / FILE, text.encode())

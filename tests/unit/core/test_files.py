@@ -10,6 +10,7 @@ from catena.core.errors import LimitError
 from catena.core.files import (
     UnsafeFolderError,
     alone,
+    key_folder,
     private_folder,
     read_limited,
     write_durable,
@@ -108,6 +109,24 @@ def test_reading_a_named_pipe_is_refused_without_blocking(tmp_path: Path) -> Non
 
 def test_private_folder_is_created_with_mode_0700(tmp_path: Path) -> None:
     assert private_folder(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_key_folder_has_the_modes_that_the_units_create(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        key_folder(tmp_path / "etc/catena/pki/minion")
+        key_folder(tmp_path / "conf/state/keys")
+    finally:
+        os.umask(before)
+    modes = {
+        name: (tmp_path / name).stat().st_mode & 0o777
+        for name in ("etc/catena", "etc/catena/pki", "etc/catena/pki/minion", "conf/state")
+    }
+    assert modes == {
+        "etc/catena": 0o755, "etc/catena/pki": 0o700, "etc/catena/pki/minion": 0o700,
+        "conf/state": 0o755,
+    }  # fmt: skip
 
 
 def test_private_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
