@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Mapping
+from typing import Any, Iterator, List, Mapping
 
 from catena.core import ids
+from catena.core.config import placeholders
 from catena.core.errors import CatenaError
-from catena.core.patterns import lazy_pattern
-
-#: Host names reserved for examples (RFC 2606), which never resolve to a real host.
-_EXAMPLE_NAME = lazy_pattern(r"(?i)(.*\.)?example(\.(com|net|org))?\.?\Z")
-#: Words that a template contains where its user has to fill in something.
-_PLACEHOLDER = lazy_pattern(
-    r"(?i)(<[^<>]*>|\{\{.*\}\}|@[a-z_]+@|change[-_ ]?me|x{3,}|todo|fixme)\Z"
-)
 
 
 def mistakes(settings: Any) -> List[str]:
@@ -23,8 +16,9 @@ def mistakes(settings: Any) -> List[str]:
 
 
 def warnings(settings: Any) -> List[str]:
-    """Return why settings are probably not as intended: they name files that do not exist."""
-    found = [
+    """Return why settings are probably not as intended: missing files, example names."""
+    found = list(placeholders.doubtful(settings))
+    found += [
         f"{name}: {env}: there is no folder {folder}"
         for name in ("file_roots", "pillar_roots")
         for env, folders in getattr(settings, name).items()
@@ -43,9 +37,7 @@ def warnings(settings: Any) -> List[str]:
 
 
 def _of_minion(settings: Any) -> Iterator[str]:
-    yield from _placeholders(settings, ("id", "master", "machine_id", "enrol_token"))
-    if _EXAMPLE_NAME.match(settings.master):
-        yield f"master: {settings.master} is an example name: set the address of your master"
+    yield from placeholders.unusable(settings)
     for name, check in (("id", ids.minion_id), ("machine_id", ids.machine_id)):
         value = getattr(settings, name)
         try:
@@ -55,16 +47,8 @@ def _of_minion(settings: Any) -> Iterator[str]:
             yield f"{name}: {error}"
 
 
-def _placeholders(settings: Any, names: Iterable[str]) -> Iterator[str]:
-    """Yield the settings that still contain a template's placeholder."""
-    for name in names:
-        value = getattr(settings, name)
-        if isinstance(value, str) and _PLACEHOLDER.match(value):
-            yield f"{name}: {value!r} is a placeholder: fill in your own value"
-
-
 def _of_master(settings: Any) -> Iterator[str]:
-    yield from _placeholders(settings, ("interface", "database", "ssh_user"))
+    yield from placeholders.unusable(settings)
     from catena.core.target import parse
     from catena.reactors.rules import parse as parse_rules
 

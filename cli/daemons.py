@@ -17,6 +17,7 @@ from catena.cli.targets import target_options, target_type
 from catena.client.requests import minions
 from catena.client.settings import master_settings
 from catena.core import frozen
+from catena.core.config import placeholders
 from catena.core.errors import ConfigError
 from catena.runtime.garbage import collect_by_default
 
@@ -45,7 +46,8 @@ def master(ctx: click.Context, new_store: bool) -> int:
     if level:
         settings = frozen.replace(settings, log_level=level, log_file="-")
     folder = ctx.find_root().obj
-    return run(settings, folder, new_store=new_store, warnings=loaded.not_yet)
+    doubts = (*loaded.not_yet, *placeholders.findings(settings))
+    return run(settings, folder, new_store=new_store, warnings=doubts)
 
 
 @click.group(cls=CommandGroup, invoke_without_command=True)

@@ -10,6 +10,7 @@ from typing import Any, Mapping, NoReturn
 
 from catena.core import frozen, records
 from catena.core.checkup import is_locked
+from catena.core.config import placeholders
 from catena.core.errors import CatenaError, ConfigError
 from catena.core.privileges import become, keep_files_private
 from catena.minion import upgrade
@@ -53,7 +54,7 @@ def launch(config_dir: Path, overrides: Mapping[str, Any] = {}) -> NoReturn:
         os.execv(argv[0], argv)
     if configured.loaded.without_effect:
         sys.stderr.write(_WITHOUT_EFFECT + ", ".join(configured.loaded.without_effect) + "\n")
-    for text in configured.loaded.not_yet:
+    for text in (*configured.loaded.not_yet, *placeholders.findings(configured.settings)):
         sys.stderr.write(f"{text}\n")
     if not configured.settings.master and configured.settings.file_client == "remote":
         sys.stderr.write("`master:` is not set: this minion only runs its own jobs\n")
