@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence
 
 import click
 
@@ -35,7 +35,12 @@ def key() -> None:
 
 @key.command("list")
 @click.argument("match", default="*")
-@click.option("--out", type=click.Choice(["table", "json"]), default="table")
+@click.option(
+    "--out",
+    type=click.Choice(["table", "key", "json"]),
+    default="table",
+    help="Format of the list; key is the layout of `salt-key -L`.",
+)
 @click.pass_context
 def list_keys(ctx: click.Context, match: str, out: str) -> None:
     """List keys by state, with fingerprint, address and age."""
@@ -43,12 +48,25 @@ def list_keys(ctx: click.Context, match: str, out: str) -> None:
     if out == "json":
         print(document(client.request(keys.LIST, wanted)))
         return
+    found = client.ask(keys.LIST, wanted)
+    if out == "key":
+        _print_salt_lists(found)
+        return
     rows = [
         {**vars(row), "state": state, "age": age(row.since)}
-        for state, rows in client.ask(keys.LIST, wanted).items()
+        for state, rows in found.items()
         for row in rows
     ]
     print(table(("state", "id", "fingerprint", "address", "age", "conflict"), rows, widest=64))
+
+
+def _print_salt_lists(found: Mapping[str, Sequence[KeyLine]]) -> None:
+    from catena.cli.output.key_lists import SALT_NAMES, key_lines
+    from catena.cli.output.text import wants_colour
+
+    lists = {name: [row.id for row in found.get(state, ())] for state, name in SALT_NAMES.items()}
+    for line in key_lines(lists, wants_colour()):
+        print(line)
 
 
 def _change(ctx: click.Context, action: str, match: Optional[str], everything: bool) -> None:

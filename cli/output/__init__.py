@@ -10,8 +10,12 @@ OUTPUTS: Mapping[str, str] = {
     "highstate": "catena.cli.output.highstate",
     "json": "catena.cli.output.plain",
     "jsonl": "catena.cli.output.plain",
+    "key": "catena.cli.output.key_lists",
     "nested": "catena.cli.output.nested",
+    "pprint": "catena.cli.output.plain",
     "quiet": "catena.cli.output.plain",
+    "raw": "catena.cli.output.plain",
+    "table": "catena.cli.output.grid",
     "txt": "catena.cli.output.plain",
     "yaml": "catena.cli.output.plain",
 }

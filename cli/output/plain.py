@@ -1,4 +1,4 @@
-"""Outputs for programs: json, jsonl, yaml, txt, quiet."""
+"""Outputs without layout of their own: json, jsonl, yaml, txt, raw, pprint, quiet."""
 
 from __future__ import annotations
 
@@ -95,6 +95,18 @@ def txt(minion: str, value: Any, colour: bool) -> str:
         value if isinstance(value, str) else json_library.dumps(finite(value), default=_jsonable)
     )
     return "\n".join(f"{minion}: {printable(line)}" for line in (text.splitlines() or [""]))
+
+
+def raw(minion: str, value: Any, colour: bool) -> str:
+    """Return {minion: value} as Python writes it, on one line; `repr` escapes control codes."""
+    return repr({minion: value})
+
+
+def pprint(minion: str, value: Any, colour: bool) -> str:
+    """Return {minion: value} as Python writes it, on lines of at most 80 columns if possible."""
+    from pprint import pformat
+
+    return pformat({minion: value})
 
 
 def quiet(minion: str, value: Any, colour: bool) -> str:

@@ -100,6 +100,8 @@ def test_pending_key_shows_fingerprint_address_and_age(master: Fleet, new_host: 
     assert (state, name, shown, address) == ("pending", "one", finger, "127.0.0.1")
     assert len(finger) == 64
     assert age.endswith("s")
+    lists = master.catena("key", "list", "on*", "--out", "key").stdout.splitlines()
+    assert lists[lists.index("Unaccepted Keys:") + 1] == "one"
 
 
 def test_keys_are_accepted_by_id_by_glob_and_all(master: Fleet, new_host: Host) -> None:
