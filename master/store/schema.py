@@ -12,7 +12,7 @@ from catena.master.store.metadata import METADATA
 TABLES = (tables, execution_tables, chain_tables, ssh_tables)
 #: Revision of the newest file in migrations/versions (r0001_core.py, ...). Known here so that a
 #: start with an up to date database need not import Alembic (240 ms); a new migration raises it.
-HEAD = "0015"
+HEAD = "0016"
 #: Alembic's own table, with the revision of the database.
 _VERSIONS = sa.Table(
     "alembic_version",

@@ -50,7 +50,9 @@ def read(engine: sa.Engine) -> dict[str, dict[str, Any]]:
         with engine.connect() as conn:
             made = conn.exec_driver_sql("SELECT name, sql FROM sqlite_schema WHERE type = 'table'")
             for name, sql in made:
-                found.setdefault(name, {})["autoincrement"] = "AUTOINCREMENT" in (sql or "")
+                text = sql or ""
+                options = {word: word in text for word in ("AUTOINCREMENT", "WITHOUT ROWID")}
+                found.setdefault(name, {})["options"] = options
     return {"revision": {"number": schema.current(engine)}, **found}
 
 

@@ -39,3 +39,26 @@ async def test_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None
     broken.write_bytes(b"this is no database" * 100)
     await migrate.prepare(f"sqlite:///{broken}")
     assert broken.read_bytes() == b"this is no database" * 100
+
+
+def test_events_go_on_counting_after_their_table_was_rebuilt(tmp_path: Path) -> None:
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'master.db'}")
+    schema.migrate(engine, "0015")
+    event = "INSERT INTO event (tag, data, at, source, event_id) VALUES ('t', x'80', 1.0, ?, ?)"
+    with engine.begin() as conn:
+        for number in range(5):
+            conn.exec_driver_sql(event, ("web1", str(number)))
+        conn.exec_driver_sql("DELETE FROM event WHERE seq > 2")
+        conn.exec_driver_sql(
+            "INSERT INTO client_request (user, key, verb, digest, at)"
+            " VALUES ('root', 'k', 'v', 'd', 1.0)"
+        )
+    schema.migrate(engine, "0016")
+    with engine.begin() as conn:
+        conn.exec_driver_sql(event, ("", None))
+        conn.exec_driver_sql(event, ("", None))
+        with pytest.raises(sa.exc.IntegrityError):
+            conn.exec_driver_sql(event, ("web1", "1"))
+        assert conn.exec_driver_sql("SELECT seq FROM event").scalars().all() == [1, 2, 6, 7]
+        assert conn.exec_driver_sql("SELECT key FROM client_request").scalars().all() == ["k"]
+    engine.dispose()
