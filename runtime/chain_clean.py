@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import List, Optional, Tuple
 
 from catena.core.errors import CatenaError, TryLaterError
@@ -10,6 +11,8 @@ from catena.core.run_ref import RunRef
 from catena.runtime.chain_record import HostChainState
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.host import After, AfterKind
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class ClearedChain:
 def clean(chains: ChainHost, run: Optional[RunRef], reason: str) -> ClearedChain:
     """Give up the unfinished chains of this host, and remove the resume file.
 
-    Whatever has the file's name is removed, even a folder, a pipe or a link.
+    Whatever has the file's name is removed, even a folder, a pipe or a link. If a chain that is
+    kept waits here without a resume file, the file is written again.
 
     Args:
         chains: of this host.
@@ -46,11 +50,31 @@ def clean(chains: ChainHost, run: Optional[RunRef], reason: str) -> ClearedChain
             closed = _close(chains, run, reason)
             aside = chains.store.set_aside_damaged(run)
             removed = chains.file.clear() if run is None else chains.file.clear_run(run)
+            if run is not None:
+                _write_again(chains)
     except TryLaterError:
         if run is None or not _is_absent(chains, run):
             raise
         return ClearedChain(removed=False)
     return ClearedChain(bool(closed) or aside or removed, tuple(closed))
+
+
+def _write_again(chains: ChainHost) -> None:
+    """Write the resume file of a chain that still waits here and has none; the lock must be held.
+
+    What was removed in its place, by this clean-up or by one that was killed, named no run.
+    Without the file the chain would never continue, and the start of a third one would not see
+    that it waits.
+    """
+    if chains.file.exists():
+        return
+    for seen in chains.store.chains():
+        manifest, number = seen.manifest, seen.view.chunk + 1
+        if seen.view.state is HostChainState.waiting and number <= len(manifest.chunks):
+            actions = seen.chunk(number).actions
+            first = actions[0].action_id if actions else None
+            chains.next(manifest.chain_id, number, first, "")
+            log.warning("chain %d waits here: its resume file is written again", manifest.chain_id)
 
 
 def _is_absent(chains: ChainHost, run: RunRef) -> bool:

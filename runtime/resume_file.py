@@ -193,6 +193,10 @@ class ResumeFile:
             remove_entry(path)
         return bool(found)
 
+    def exists(self) -> bool:
+        """Return whether anything has the name of either file."""
+        return any(os.path.lexists(path) for path in (self.path, self.running))
+
     def is_of(self, run: RunRef) -> bool:
         """Return whether a file names *run* or an older run of its chain, or names no run."""
         return bool(self._files_of(run))

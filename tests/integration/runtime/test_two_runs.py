@@ -165,6 +165,23 @@ def test_clean_removes_anything_in_the_place_of_the_resume_file(
     assert host.chain_state() == "cancelled"
 
 
+@pytest.mark.parametrize("obstructed", [True, False], ids=["folder", "earlier clean was killed"])
+def test_clean_of_another_chain_writes_the_file_of_the_waiting_one_again(
+    host: Any, obstructed: bool
+) -> None:
+    bring_to_reboot(host)
+    written = resume_file(host).read_bytes()
+    resume_file(host).unlink()
+    if obstructed:
+        resume_file(host).mkdir()
+    said = host.call("mgractionchains.clean", actionchain_id=CHAIN + 1, epoch=1).ret
+    assert said.value["removed"] is obstructed, said.value
+    assert resume_file(host).read_bytes() == written
+    assert "waits on this minion" in str(host.call("mgractionchains.start", CHAIN + 2).ret.value)
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 3]
+
+
 UNDER_A_MOUNT = """
 import errno, os, subprocess, sys
 from pathlib import Path
