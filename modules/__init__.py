@@ -27,6 +27,7 @@ INDEX: Dict[str, str] = {
     "hosts": "catena.modules.hosts",
     "http": "catena.modules.http",
     "ini": "catena.modules.ini",
+    "iptables": "catena.modules.iptables.functions",
     "jinja": "catena.modules.jinja",
     "kmod": "catena.modules.kmod",
     "locale": "catena.modules.locale",

@@ -20,6 +20,7 @@ INDEX: Dict[str, str] = {
     "group": "catena.states.group",
     "host": "catena.states.host",
     "ini": "catena.states.ini",
+    "iptables": "catena.states.iptables",
     "kmod": "catena.states.kmod",
     "locale": "catena.states.locale",
     "mgrcompat": "catena.states.mgrcompat",

@@ -195,6 +195,13 @@ EXAMPLES = (
     looks("test.show_notification", "x", text="t"),
     looks("test.succeed_with_changes", "x"),
     looks("test.succeed_without_changes", "x"),
+    does("iptables.append", chain="INPUT", jump="ACCEPT"),
+    does("iptables.insert", chain="INPUT", jump="ACCEPT", position=1),
+    does("iptables.delete", chain="FORWARD", jump="ACCEPT"),
+    does("iptables.chain_present", "NEW"),
+    does("iptables.chain_absent", "OLD"),
+    does("iptables.set_policy", chain="INPUT", policy="DROP"),
+    does("iptables.flush"),
     does("kmod.present", "new_one"),
     does("kmod.absent", "old_one"),
     does("locale.present", "xx_XX.UTF-8"),
@@ -212,7 +219,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 #: Called by the run itself, before any state; it gets low states and no name.
-_NOT_STATES = {"pkg.mod_aggregate"}
+_NOT_STATES = {"iptables.mod_aggregate", "pkg.mod_aggregate"}
 #: What it removes lies in the agent's own cache, which the guard leaves to the agent.
 _OWN_CACHE = {"file.not_cached"}
 
@@ -251,6 +258,11 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "alternatives.check_exists": lambda context, name, path: path.startswith("/opt/"),
     "alternatives.display": lambda context, name: f"{name} - manual mode",
     "alternatives.show_current": lambda context, name: "/opt/old",
+    "iptables.build_rule": lambda context, **options: "-j ACCEPT",
+    "iptables.check": lambda context, table, chain, rule, family: chain == "FORWARD",
+    "iptables.check_chain": lambda context, table, chain, family: chain == "OLD",
+    "iptables.get_policy": lambda context, table, chain, family: "ACCEPT",
+    "iptables.get_rules": lambda context, family: {"filter": {"INPUT": {"rules": [{}]}}},
     "kmod.mod_list": lambda context, only_persist=False: ["old_one"],
     "kmod.available": lambda context: ["new_one"],
     "locale.avail": lambda context, locale: False,

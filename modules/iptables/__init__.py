@@ -1,0 +1,1 @@
+"""iptables.*: rules of the packet filter, by iptables and ip6tables."""
