@@ -2,9 +2,9 @@
 
 Every call of a custom file's function gets `__salt__`, `__grains__`, `__pillar__`, `__opts__`,
 `__context__`, `__states__`, `__env__` and `__utils__` from its context. `__virtual__`,
-`__virtualname__`, `__func_alias__` and `__outputter__` are honoured. `import salt.exceptions` and
-some of `salt.utils` work while it is loaded or runs (`salt_names`). No other module of catena
-knows this contract.
+`__virtualname__`, `__func_alias__` and `__outputter__` are honoured. `import salt.exceptions`,
+`salt.utils` and some more work while it is loaded or runs (`salt_names`). No other module of
+catena knows this contract.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from catena.core.plugins import LOW, FunctionMark, Plugin, Registry, StateMark, 
 from catena.core.suggest import nearest
 from catena.core.types import SourceLine, StateResult
 from catena.runtime.custom_code import CheckedLoader
+from catena.runtime.function_maps import FunctionMap, ModuleView, OptionMap, StateMap
 from catena.runtime.mentions import mentioned_names
 
 log = logger(__name__)
@@ -56,89 +57,6 @@ class MalformedStateError(CatenaError):
 
 class EndedError(CatenaError):
     """A custom file tried to end the process."""
-
-
-class _Acting(partial):  # type: ignore[type-arg]  # of any value
-    """A function that may change something: it first waits until all fired events are stored."""
-
-    settle: Callable[[], None]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.settle()
-        return super().__call__(*args, **kwargs)
-
-
-class FunctionMap(Mapping[str, Callable[..., Any]]):
-    """`__salt__` and `__states__`: functions by name, bound to one call's context."""
-
-    def __init__(self, context: Context, registry: Registry) -> None:
-        self._context = context
-        self._registry = registry
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        try:
-            plugin = self._registry[name]
-        except NotFoundError as error:
-            raise KeyError(str(error)) from None
-        if getattr(plugin.mark, "reads", False):
-            return partial(plugin.call, self._context)
-        acting = _Acting(plugin.call, self._context)
-        acting.settle = self._context.host.settle
-        return acting
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._registry
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._registry.names())
-
-    def __len__(self) -> int:
-        return len(self._registry.names())
-
-    def __getattr__(self, module: str) -> _ModuleOf:
-        """Make `__salt__.test.ping()` equal to `__salt__["test.ping"]()`."""
-        if module.startswith("__"):
-            raise AttributeError(module)
-        return _ModuleOf(self, module)
-
-
-class StateMap(FunctionMap):
-    """`__states__`: for custom code a built-in state returns Salt's dict."""
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        call = super().__getitem__(name)
-        return partial(_as_dict, self._context, self._registry[name].origin, call)
-
-
-def _as_dict(
-    context: Context, origin: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-) -> Dict[str, Any]:
-    with context.state_guard(origin):
-        found = function(*args, **kwargs)
-    name = kwargs.get("name", args[0] if args else "")
-    ret: Dict[str, Any] = {"name": name, "changes": dict(found.changes)}
-    ret.update(result=found.result, comment=found.comment)
-    if found.warnings:
-        ret["warnings"] = list(found.warnings)
-    return ret
-
-
-class _ModuleOf:
-    """Attribute access to the functions of one module."""
-
-    def __init__(self, functions: Mapping[str, Callable[..., Any]], module: str) -> None:
-        self._functions = functions
-        self._module = module
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        try:
-            return self._functions[f"{self._module}.{name}"]
-        except KeyError as error:
-            raise AttributeError(str(error)) from None
-
-
-class OptionMap(Dict[str, Any]):
-    """`__opts__`: a copy of the options with the `test` of the running call."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +150,7 @@ class Loader:
         name = path.stem
         context = self._context
         try:
-            with _salt_names(), injected(module, context, self):
+            with _salt_names(context), injected(module, context, self):
                 # Do not leave it in sys.modules, where other imports could find it.
                 sys.modules[full_name] = module
                 spec.loader.exec_module(module)
@@ -306,6 +224,10 @@ class CustomRegistry(Registry):
         self._loader = loader
         self._folder = folder
         self._built_in = dict(index)
+
+    def utilities(self, context: Context) -> Mapping[str, Callable[..., Any]]:
+        """Return `__utils__` of a call: the functions of custom `_utils` files."""
+        return UtilityMap(context, self._loader)
 
     def module(self, prefix: str) -> Mapping[str, Plugin]:
         """Return the plug-ins of module *prefix*: custom ones, built-in ones, or both."""
@@ -469,11 +391,11 @@ class UtilityMap(Mapping[str, Callable[..., Any]]):
             raise KeyError(f"'{name}' is not among the custom _utils")
         return partial(found[name].call, self._context)
 
-    def __getattr__(self, module: str) -> _ModuleOf:
+    def __getattr__(self, module: str) -> ModuleView:
         """Make `__utils__.mine.f()` equal to `__utils__["mine.f"]()`."""
         if module.startswith("__"):
             raise AttributeError(module)
-        return _ModuleOf(self, module)
+        return ModuleView(self, module)
 
     def __iter__(self) -> Iterator[str]:
         for path in self._loader.files("utils"):
@@ -493,7 +415,7 @@ def _call_function(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    with _salt_names(), injected(module, context, loader):
+    with _salt_names(context), injected(module, context, loader):
         return _ended(function, *args, **kwargs)
 
 
@@ -516,7 +438,7 @@ def _call_state(
     **kwargs: Any,
 ) -> StateResult:
     low = kwargs.pop(LOW, {})
-    with _salt_names(), injected(module, context, loader, low):
+    with _salt_names(context), injected(module, context, loader, low):
         begin = getattr(module, "mod_init", None)
         if begin is not None and low and module.__name__ not in loader.initiated:
             loader.initiated.add(module.__name__)
@@ -549,11 +471,11 @@ def _malformed(ret: Any) -> str:
     return ""
 
 
-def _salt_names() -> ContextManager[None]:
+def _salt_names(context: Optional[Context]) -> ContextManager[None]:
     # Imported here, because only custom files need it and most hosts have none.
-    from catena.runtime.salt_names import salt_names
+    from catena.runtime.salt.names import salt_names
 
-    return salt_names()
+    return salt_names(context)
 
 
 def _with_signature(call: Callable[..., Any], function: FunctionType) -> Callable[..., Any]:

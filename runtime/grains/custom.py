@@ -31,11 +31,13 @@ def custom_grains(
     found: Dict[str, Any] = {}
     if not folder.is_dir():
         return found
-    from catena.runtime.salt_names import salt_names
+    from catena.runtime.salt.current import without_host
+    from catena.runtime.salt.names import salt_names
 
     for path in sorted(folder.glob("*.py")):
-        with salt_names():
-            module = _load(path, {**options, "grains": {**grains, **found}})
+        early = {**grains, **found}
+        with salt_names(without_host(early, options)):
+            module = _load(path, {**options, "grains": early})
             if module is None:
                 continue
             for name, function in sorted(vars(module).items()):

@@ -51,7 +51,7 @@ _WARM = (
     "catena.pillar.compile",
     "catena.renderers",
     "catena.runtime.functions",
-    "catena.runtime.salt_names",
+    "catena.runtime.salt.names",
     "catena.states",
 )
 _GIT = {

@@ -1,4 +1,4 @@
-"""More stand-ins for `salt.utils` modules that public custom modules import; see salt_names."""
+"""More stand-ins for `salt.utils` modules that public custom modules import."""
 
 from __future__ import annotations
 
@@ -193,11 +193,14 @@ def _booted(*_: Any) -> bool:
     return Path("/run/systemd/system").is_dir()
 
 
-#: Makers of the modules below `salt.utils`, by name; called when a custom file is loaded.
-MORE: Mapping[str, Callable[[], Names]] = {
-    "dictdiffer": lambda: {"deep_diff": _deep_diff, "recursive_diff": compare_dicts},
-    "functools": lambda: {"alias_function": _copied, "namespaced_function": _namespaced},
-    "hashutils": lambda: {
+#: Names of each module, by its full name.
+NAMES: Mapping[str, Callable[[], Names]] = {
+    "salt.utils.dictdiffer": lambda: {"deep_diff": _deep_diff, "recursive_diff": compare_dicts},
+    "salt.utils.functools": lambda: {
+        "alias_function": _copied,
+        "namespaced_function": _namespaced,
+    },
+    "salt.utils.hashutils": lambda: {
         "md5_digest": _digest("md5"),
         "sha1_digest": _digest("sha1"),
         "sha256_digest": _digest("sha256"),
@@ -205,8 +208,8 @@ MORE: Mapping[str, Callable[[], Names]] = {
         "get_hash": _file_hash,
         "random_hash": _random_hash,
     },
-    "immutabletypes": lambda: {"freeze": _freeze},
-    "network": lambda: {
+    "salt.utils.immutabletypes": lambda: {"freeze": _freeze},
+    "salt.utils.network": lambda: {
         "in_subnet": _in_subnet,
         "host_to_ips": _host_to_ips,
         "get_fqhostname": socket.getfqdn,
@@ -214,16 +217,16 @@ MORE: Mapping[str, Callable[[], Names]] = {
         "is_ipv6": _is_address(ipaddress.IPv6Address),
         "is_ip": _is_address(ipaddress.ip_address),
     },
-    "odict": lambda: {"OrderedDict": collections.OrderedDict},
-    "systemd": lambda: {"booted": _booted},
-    "url": lambda: {
+    "salt.utils.odict": lambda: {"OrderedDict": collections.OrderedDict},
+    "salt.utils.systemd": lambda: {"booted": _booted},
+    "salt.utils.url": lambda: {
         "create": lambda path, saltenv=None: (
             f"salt://{path}?saltenv={saltenv}" if saltenv else f"salt://{path}"
         )
     },
-    "user": lambda: {"get_user": _user},
-    "validate": dict,
-    "validate.net": lambda: {
+    "salt.utils.user": lambda: {"get_user": _user},
+    "salt.utils.validate": dict,
+    "salt.utils.validate.net": lambda: {
         "ipv4_addr": _is_address(ipaddress.IPv4Address),
         "ipv6_addr": _is_address(ipaddress.IPv6Address),
         "ip_addr": _is_address(ipaddress.ip_address),
