@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, List, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Mapping, Tuple
 
 import click
 
@@ -12,6 +12,8 @@ from catena.core.errors import CatenaError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from catena.client.requests.contract import Ask
 
 #: Shell -> (completion file for all users, completion file below one user's home folder).
 PLACES: Mapping[str, Tuple[str, str]] = {
@@ -28,7 +30,7 @@ PLACES: Mapping[str, Tuple[str, str]] = {
 
 #: Maximum number of names offered for one word.
 _OFFERED = 200
-#: Seconds that a shell waits for the master's list of minions.
+#: Seconds that a shell waits for the master's list of minions or keys.
 _PATIENCE_SECONDS = 2.0
 
 
@@ -77,17 +79,39 @@ def functions(ctx: click.Context, _: click.Parameter, word: str) -> List[Complet
 
 def minions(ctx: click.Context, _: click.Parameter, word: str) -> List[CompletionItem]:
     """Offer ids of accepted minions; none if the master does not answer."""
-    from catena.client import connect
     from catena.client.requests.minions import LIST
+
+    rows = _answer(ctx, LIST) or []
+    return _items(row["id"] for row in rows if row["id"].startswith(word))
+
+
+def keys(*states: str) -> Callable[[click.Context, click.Parameter, str], List[CompletionItem]]:
+    """Return a function that offers ids of keys in some states; all states if none is given.
+
+    It offers nothing if the master does not answer.
+    """
+
+    def offer(ctx: click.Context, _: click.Parameter, word: str) -> List[CompletionItem]:
+        from catena.client.requests.keys import LIST
+
+        found = _answer(ctx, LIST) or {}
+        lines = [line for state in states or found for line in found.get(state, ())]
+        return _items({line["id"] for line in lines if line["id"].startswith(word)})
+
+    return offer
+
+
+def _answer(ctx: click.Context, ask: Ask[Any, Any, Any]) -> Any:
+    """Return the master's answer as plain data; None if there is none in time."""
+    from catena.client import connect
 
     # Completion runs before any command, so the folder is not where `connect` expects it.
     folder = str(ctx.find_root().params["config_dir"])
     try:
-        rows = connect(config_dir=folder, timeout=_PATIENCE_SECONDS).request(LIST)
+        return connect(config_dir=folder, timeout=_PATIENCE_SECONDS).request(ask)
     except (CatenaError, OSError):
         # An error would disturb the command line that the user is typing.
-        return []
-    return _items(row["id"] for row in rows if row["id"].startswith(word))
+        return None
 
 
 def _items(names: Iterable[str]) -> List[CompletionItem]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from catena.cli import common_options
+from catena.cli import common_options, completion
 from catena.cli.connection import connect
 from catena.cli.groups import CommandGroup
 from catena.cli.output import renderer
@@ -62,7 +62,7 @@ def minion(ctx: click.Context) -> None:
 
 
 @minion.command("list")
-@click.argument("target", default="*")
+@click.argument("target", default="*", shell_complete=completion.minions)
 @target_options
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
@@ -82,7 +82,7 @@ def list_minions(ctx: click.Context, /, target: str, out: str, **options: bool) 
 
 
 @minion.command()
-@click.argument("name")
+@click.argument("name", shell_complete=completion.minions)
 @click.option("--out", type=click.Choice(["nested", "json"]), default="nested")
 @click.pass_context
 def show(ctx: click.Context, name: str, out: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence
 
 import click
 
+from catena.cli import completion
 from catena.cli.connection import connect
 from catena.cli.groups import CommandGroup
 from catena.cli.output.plain import document
@@ -34,7 +35,7 @@ def key() -> None:
 
 
 @key.command("list")
-@click.argument("match", default="*")
+@click.argument("match", default="*", shell_complete=completion.keys())
 @click.option(
     "--out",
     type=click.Choice(["table", "key", "json"]),
@@ -112,7 +113,7 @@ def _why_nothing(action: str, match: str, found: Dict[str, List[KeyLine]]) -> st
 
 
 @key.command()
-@click.argument("match", required=False)
+@click.argument("match", required=False, shell_complete=completion.keys("pending"))
 @_ALL
 @click.pass_context
 def accept(ctx: click.Context, match: Optional[str], everything: bool) -> None:
@@ -121,7 +122,7 @@ def accept(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 
 
 @key.command()
-@click.argument("match", required=False)
+@click.argument("match", required=False, shell_complete=completion.keys("pending", "accepted"))
 @_ALL
 @click.pass_context
 def reject(ctx: click.Context, match: Optional[str], everything: bool) -> None:
@@ -130,7 +131,7 @@ def reject(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 
 
 @key.command()
-@click.argument("match", required=False)
+@click.argument("match", required=False, shell_complete=completion.keys())
 @_ALL
 @click.pass_context
 def delete(ctx: click.Context, match: Optional[str], everything: bool) -> None:
@@ -139,7 +140,7 @@ def delete(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 
 
 @key.command()
-@click.argument("match", required=False)
+@click.argument("match", required=False, shell_complete=completion.keys("accepted"))
 @_ALL
 @click.pass_context
 def rotate(ctx: click.Context, match: Optional[str], everything: bool) -> None:
@@ -148,7 +149,7 @@ def rotate(ctx: click.Context, match: Optional[str], everything: bool) -> None:
 
 
 @key.command()
-@click.argument("match", default="*")
+@click.argument("match", default="*", shell_complete=completion.keys())
 @click.option("--out", type=click.Choice(["table", "json"]), default="table")
 @click.pass_context
 def finger(ctx: click.Context, match: str, out: str) -> None:
