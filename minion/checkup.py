@@ -22,6 +22,7 @@ from catena.minion.start import configure, identity
 from catena.runtime import agent_versions, damage
 from catena.runtime.chain_record import HostChainState, JournaledChain
 from catena.runtime.chain_store import Chain, ChainStore
+from catena.runtime.lost_resume import lost_file
 from catena.runtime.resume_file import ResumeFile, clear_command
 from catena.transport import keys
 
@@ -47,6 +48,7 @@ def check(config_dir: Path) -> Iterator[Finding]:
     yield checkup.disk(cache)
     yield from _chains(cache, minion)
     yield from _resume_file(config_dir, Path(settings.pki_dir), minion)
+    yield from _lost_resume_file(cache, ResumeFile(config_dir, Path(settings.pki_dir), minion))
     yield from _outbox(cache)
     yield from _put_off(cache)
     yield from _queued(cache, _pending_chain(config_dir, Path(settings.pki_dir), minion))
@@ -138,6 +140,19 @@ def _resume_file(config_dir: Path, pki_dir: Path, minion: str) -> Iterator[Findi
         return
     advice = "the master's reactor resumes it; to do so by hand: catena call " + RESUME
     yield Finding("resume file", Level.note, text, advice)
+
+
+def _lost_resume_file(cache: Path, file: ResumeFile) -> Iterator[Finding]:
+    """Yield a finding if a chain waits without its resume file."""
+    store = ChainStore(cache, "", "", SystemClock())
+    try:
+        found = lost_file(store, file) if store.folder.is_dir() else None
+    except (CatenaError, OSError, ValueError):
+        return  # `_chains` reports a chain that cannot be read
+    if found is not None:
+        text = f"{found.path}: {found.what}; lost: {found.lost}"
+        advice = "its master ends it; to run its other actions, on the master: catena chain retry"
+        yield Finding("resume file", Level.fault, text, advice)
 
 
 def _outbox(cache: Path) -> Iterator[Finding]:

@@ -91,7 +91,7 @@ def with_chains(start: StartData) -> StartData:
     if not (failure or (start.cache_dir / "chains").is_dir() or resume_file(start.conf_dir)):
         # Most hosts have no chains; the rest takes a twentieth of an agent's start.
         return start
-    from catena.runtime import chain_run
+    from catena.runtime import chain_run, lost_resume
 
     place = place_of(start)
     if failure:
@@ -101,6 +101,8 @@ def with_chains(start: StartData) -> StartData:
         with contextlib.suppress(OSError):  # a full disk must not prevent the agent's start
             agent_versions.tell_failure(start.cache_dir)
     after = chain_run.pending_after(place)
+    if (start.cache_dir / "chains").is_dir():
+        lost_resume.report_lost_file(place)
     chain = chain_run.open_chain(place)
     return frozen.replace(
         start,

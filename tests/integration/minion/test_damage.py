@@ -259,8 +259,7 @@ RESUME_FILE = "minion.d/_mgractionchains.conf"
 def test_what_is_in_the_place_of_a_file_is_reported_or_harmless(
     host: Host, loop: asyncio.AbstractEventLoop, how: str
 ) -> None:
-    # A chain without a resume file does not wait here; its master gives it up.
-    names = [*PLACES, RESUME_FILE] if how in ("a folder", "a pipe") else PLACES
+    names = [*PLACES, RESUME_FILE]
     wrong = [loop.run_until_complete(damaged(host, name, how)) for name in names]
     assert "\n".join(text for text in wrong if text) == ""
 

@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from catena.core import checkup
+from catena.core import checkup, frozen
 from catena.core.checkup import Finding, Level
+from catena.core.clock import SystemClock
 from catena.core.files import private_folder
-from catena.core.job import JobSpec
+from catena.core.job import Boundary, JobSpec
 from catena.minion.checkup import check
 from catena.minion.daemon import lock
 from catena.minion.jobs.folder import Claim
 from catena.minion.jobs.processes import ProcessRef
 from catena.minion.jobs.store import JobStore
 from catena.minion.link.event_log import EventLog
-from catena.runtime import damage
+from catena.runtime import chain_manifest, damage
+from catena.runtime.chain_store import ChainStore
 from catena.runtime.resume_file import NAME, ResumeFile, ResumePoint
 from catena.transport.keys import load_or_create
 from catena.transport.messages import EventFired
+from tests.unit.runtime.manifests import CHUNK, MANIFEST
 
 
 @pytest.fixture
@@ -106,6 +110,32 @@ def test_resume_file_says_what_it_waits_for(conf: Path) -> None:
     file.write(point("another"))
     (due,) = found(conf, "resume file")
     assert "mgractionchains.resume" in due.advice
+
+
+@pytest.mark.parametrize("state_of_file", ["missing", "a link to nothing"])
+def test_waiting_chain_without_its_resume_file_is_a_fault(
+    conf: Path, state_of_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ChainStore(state(conf) / "cache", "boot", "session", SystemClock())
+    chunks = (frozen.replace(CHUNK, boundary=Boundary.agent_upgrade), CHUNK)
+    manifest = frozen.replace(MANIFEST, chunks=chunks)
+    monkeypatch.setattr(chain_manifest, "fetch_chunk", lambda *_: b"")
+    files: Any = None
+    store.receive(manifest, files)
+    with store.lock(), store.open(manifest.chain_id) as chain:
+        assert chain is not None
+        chain.record("chunk", chunk=1)
+        assert not found(conf, "resume file")
+        chain.record("chunk_end", chunk=1, outcome="waiting")
+    if state_of_file != "missing":
+        (conf / "minion.d").mkdir()
+        (conf / "minion.d" / NAME).symlink_to("nowhere")
+    (lost,) = found(conf, "resume file")
+    assert lost.level is Level.fault
+    assert f"is {state_of_file}, but chain 131 waits for chunk 2" in lost.what
+    ResumeFile(conf, state(conf) / "pki").clear()
+    ResumeFile(conf, state(conf) / "pki").write(point("x"))
+    assert levels(conf, "resume file") == [Level.note]
 
 
 @pytest.mark.parametrize("spoil", ["file", "key"])
