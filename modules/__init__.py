@@ -36,6 +36,7 @@ INDEX: Dict[str, str] = {
     "mount": "catena.modules.mount",
     "network": "catena.modules.network.functions",
     "pkg": "catena.modules.pkg.functions",
+    "postgres": "catena.modules.postgres.functions",
     "ps": "catena.modules.ps",
     "random": "catena.modules.random",
     "salt_version": "catena.modules.salt_version",

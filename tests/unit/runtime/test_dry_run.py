@@ -176,6 +176,14 @@ EXAMPLES = (
     does("pkg.uptodate", "all"),
     does("pkgrepo.managed", "deb http://new.example/x y main", file="{s}/new.list"),
     does("pkgrepo.absent", "deb http://old.example/x y main"),
+    does("postgres_database.present", "new", owner="o"),
+    does("postgres_database.present", "old", owner="o"),
+    does("postgres_database.absent", "old"),
+    does("postgres_group.present", "new"),
+    does("postgres_group.absent", "old"),
+    does("postgres_user.present", "new", password="p"),
+    does("postgres_user.present", "old", password="p", createdb=True, valid_until="2030-01-01"),
+    does("postgres_user.absent", "old"),
     does("service.running", "down", enable=True),
     does("service.running", "up", enable=False),
     does("service.dead", "up", enable=False),
@@ -253,6 +261,10 @@ def _up(context: Context, name: str) -> bool:
     return name == "up"
 
 
+#: Attributes of a database that can't be changed.
+_FIXED = ("Encoding", "Collate", "Ctype", "Tablespace")
+#: A role as postgres.role_get shows it.
+_ROLE = {"can create databases": False, "password": "", "expiry time": None, "groups": []}
 #: What the functions say by which states look at services, packages and passwords.
 _ANSWERS: dict[str, Callable[..., Any]] = {
     "alternatives.check_exists": lambda context, name, path: path.startswith("/opt/"),
@@ -266,6 +278,11 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "kmod.mod_list": lambda context, only_persist=False: ["old_one"],
     "kmod.available": lambda context: ["new_one"],
     "locale.avail": lambda context, locale: False,
+    "postgres.db_exists": lambda context, name, **server: name == "old",
+    "postgres.db_list": lambda context, **server: {"old": dict.fromkeys(("Owner", *_FIXED), "")},
+    "postgres.moment": lambda context, text, **server: text,
+    "postgres.role_get": lambda context, name, **server: _ROLE if name == "old" else None,
+    "postgres.user_exists": lambda context, name, **server: name == "old",
     "service.available": lambda context, name: True,
     "service.status": _up,
     "service.enabled": lambda context, name: name == "up",

@@ -1,0 +1,1 @@
+"""postgres.*: roles, databases and what is in them, by the program psql."""

@@ -1,0 +1,1 @@
+"""postgres_*: what a PostgreSQL server holds, in its wanted state."""

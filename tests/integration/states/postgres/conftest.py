@@ -1,0 +1,60 @@
+"""The states of PostgreSQL against a real server of this process."""
+
+from __future__ import annotations
+
+import getpass
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from catena.core.context import Context
+from catena.core.types import StateResult
+from tests.support.postgres_server import server
+
+_NUMBERS = itertools.count(1)
+#: The system user of the server of the tests, which root can't be.
+RUNAS = "nobody" if getpass.getuser() == "root" else None
+
+Fresh = Callable[[str], str]
+
+
+class Database:
+    """Calls functions and states with the connection to the server of this process."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a function of postgres.*."""
+        key = "user" if name.startswith("schema_") else "runas"
+        return self.context.call(f"postgres.{name}", *args, **{key: RUNAS}, **kwargs)
+
+    def state(
+        self, fun: str, name: str, /, *, test: bool = False, **arguments: Any
+    ) -> StateResult:
+        """Call a state function as a run does, with the guard of test mode."""
+        context = self.context.with_(test=test)
+        plugin = context.states[fun]
+        with context.state_guard(plugin.origin):
+            found: StateResult = plugin.call(context, name, user=RUNAS, **arguments)
+        return found
+
+    def value(self, query: str, **connection: Any) -> str:
+        """Return the only value of a query."""
+        (row,) = self.call("psql_query", query, **connection)
+        (found,) = row.values()
+        return str(found)
+
+
+@pytest.fixture
+def database(context: Context) -> Database:
+    opts = {**context.opts, "postgres.host": server().folder, "postgres.user": "test"}
+    return Database(context.with_(opts=opts))
+
+
+@pytest.fixture
+def fresh() -> Fresh:
+    """Return a maker of names that no other test uses."""
+    return lambda stem: f"{stem}{next(_NUMBERS)}"
