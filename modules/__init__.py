@@ -35,6 +35,7 @@ INDEX: Dict[str, str] = {
     "match": "catena.modules.match",
     "mount": "catena.modules.mount",
     "network": "catena.modules.network.functions",
+    "nftables": "catena.modules.nftables.functions",
     "pkg": "catena.modules.pkg.functions",
     "postgres": "catena.modules.postgres.functions",
     "ps": "catena.modules.ps",

@@ -25,6 +25,7 @@ INDEX: Dict[str, str] = {
     "locale": "catena.states.locale",
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
+    "nftables": "catena.states.nftables",
     "pkg": "catena.states.pkg",
     "pkgrepo": "catena.states.pkgrepo",
     "postgres_database": "catena.states.postgres.database",

@@ -1,0 +1,1 @@
+"""nftables.*: rules of the packet filter, by nft."""
