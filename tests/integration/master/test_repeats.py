@@ -248,9 +248,14 @@ def test_command_takes_effect_once_when_its_master_is_killed(
     process = site.command(case.words, "--request-key", "again")
     monkeypatch.delenv("CATENA_FAILPOINTS")
     out, err = killed_and_started(site, process)
-    assert process.returncode == case.exit, (out, err)
     assert "was lost" in err
-    assert ("had no effect; sending it again" in err) is (moment == "before"), err
+    if "it is not known whether" in err:
+        # The host is so busy that the client gave up before the next master had started.
+        code, out, err = site.done(case.words, "--request-key", "again")
+        assert code == case.exit, (out, err)
+    else:
+        assert process.returncode == case.exit, (out, err)
+        assert ("had no effect; sending it again" in err) is (moment == "before"), err
     assert site.count(case.effect) == case.expected
 
     # A person, or a script, that repeats the whole command under its name.
