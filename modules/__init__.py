@@ -21,6 +21,7 @@ INDEX: Dict[str, str] = {
     "environ": "catena.modules.environ",
     "event": "catena.modules.event",
     "file": "catena.modules.file.functions",
+    "firewalld": "catena.modules.firewalld.functions",
     "git": "catena.modules.git.functions",
     "group": "catena.modules.group",
     "hashutil": "catena.modules.hashutil",

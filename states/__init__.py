@@ -15,6 +15,7 @@ INDEX: Dict[str, str] = {
     "environ": "catena.states.environ",
     "event": "catena.states.event",
     "file": "catena.states.file",
+    "firewalld": "catena.states.firewalld",
     "git": "catena.states.git",
     "grains": "catena.states.grains",
     "group": "catena.states.group",

@@ -8,6 +8,7 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
 from catena.core.plugins import state
 from catena.core.types import StateResult
+from catena.modules.shared.arguments import truth
 
 
 def _absent(name: str) -> StateResult:
@@ -106,27 +107,39 @@ def disabled(context: Context, name: str) -> StateResult:
     return _at_boot(context, name, False)
 
 
-def _mask(context: Context, name: str, on: bool) -> StateResult:
-    word = "masked" if on else "unmasked"
-    if bool(context.call("service.masked", name)) == on:
+def _mask(context: Context, name: str, on: bool, runtime: bool) -> StateResult:
+    kind = "runtime masked" if runtime else "masked"
+    word = kind if on else kind.replace("masked", "unmasked")
+    if bool(context.call("service.masked", name, runtime)) == on:
         return StateResult(True, comment=f"Service {name} is already {word}")
+    changes = {kind: {"old": not on, "new": on}}
     if context.test:
-        return StateResult(None, comment=f"Service {name} would be {word}")
-    context.call("service.mask" if on else "service.unmask", name)
-    changes = {name: {"old": "unmasked" if on else "masked", "new": word}}
+        return StateResult(None, changes, f"Service {name} would be {word}")
+    try:
+        context.call("service.mask" if on else "service.unmask", name, runtime)
+    except CommandExecutionError as error:
+        return StateResult(False, comment=str(error))
+    if bool(context.call("service.masked", name, runtime)) != on:
+        return StateResult(False, comment=f"Failed to {'mask' if on else 'unmask'} service {name}")
     return StateResult(True, changes, f"Service {name} was {word}")
 
 
 @state()
-def masked(context: Context, name: str) -> StateResult:
-    """Mask a service, so that it can't be started."""
-    return _mask(context, name, True)
+def masked(context: Context, name: str, runtime: Any = False) -> StateResult:
+    """Mask a service, so that it can't be started.
+
+    Args:
+        context: the call's context.
+        name: of the service.
+        runtime: until the next boot; a mask for good is another one.
+    """
+    return _mask(context, name, True, truth(runtime))
 
 
 @state()
-def unmasked(context: Context, name: str) -> StateResult:
-    """Unmask a service."""
-    return _mask(context, name, False)
+def unmasked(context: Context, name: str, runtime: Any = False) -> StateResult:
+    """Unmask a service; *runtime* means only the mask that lasts until the next boot."""
+    return _mask(context, name, False, truth(runtime))
 
 
 @state()

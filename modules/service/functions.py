@@ -11,6 +11,7 @@ from catena.core.plugins import function
 from catena.modules.service.provider import ServiceProvider, checked_name
 from catena.modules.service.systemd import Systemd
 from catena.modules.service.sysv import SysV
+from catena.modules.shared.arguments import truth
 
 _BY_NAME: Mapping[str, Callable[[Context], ServiceProvider]] = {"systemd": Systemd, "sysv": SysV}
 #: This folder exists if and only if systemd is the running init (sd_booted(3)).
@@ -147,23 +148,23 @@ def disable(context: Context, name: str) -> bool:
 
 
 @function()
-def mask(context: Context, name: str) -> bool:
-    """Mask a service, so that it can't be started."""
-    provider(context).mask(checked_name(name), True)
+def mask(context: Context, name: str, runtime: Any = False) -> bool:
+    """Mask a service, so that it can't be started; with *runtime* until the next boot."""
+    provider(context).mask(checked_name(name), True, truth(runtime))
     return True
 
 
 @function()
-def unmask(context: Context, name: str) -> bool:
-    """Unmask a service."""
-    provider(context).mask(checked_name(name), False)
+def unmask(context: Context, name: str, runtime: Any = False) -> bool:
+    """Remove the mask of a service; with *runtime* the one that lasts until the next boot."""
+    provider(context).mask(checked_name(name), False, truth(runtime))
     return True
 
 
 @function(reads=True)
-def masked(context: Context, name: str) -> bool:
-    """Return whether a service is masked."""
-    return provider(context).masked(checked_name(name))
+def masked(context: Context, name: str, runtime: Any = False) -> bool:
+    """Return whether a service is masked for good, or with *runtime* until the next boot."""
+    return provider(context).masked(checked_name(name), truth(runtime))
 
 
 @function(reads=True)

@@ -36,11 +36,11 @@ class ServiceProvider(Protocol):
     def enable(self, name: str, on: bool) -> None:
         """Enable or disable a service at boot."""
 
-    def mask(self, name: str, on: bool) -> None:
-        """Mask or unmask a service."""
+    def mask(self, name: str, on: bool, runtime: bool = False) -> None:
+        """Mask or unmask a service; with *runtime* only until the next boot."""
 
-    def masked(self, name: str) -> bool:
-        """Return whether a service is masked."""
+    def masked(self, name: str, runtime: bool = False) -> bool:
+        """Return whether a service is masked for good, or with *runtime* until the next boot."""
 
     def show(self, name: str) -> Dict[str, str]:
         """Return the init system's properties of a service."""

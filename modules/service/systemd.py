@@ -8,6 +8,8 @@ from catena.core.context import Context
 from catena.modules.service.provider import need, status_of
 
 _ENV: Mapping[str, str] = {"LC_ALL": "C.UTF-8", "SYSTEMD_PAGER": "", "SYSTEMD_COLORS": "0"}
+#: Folders of the links by which a unit is masked: for good, and until the next boot.
+_MASKS = {False: "/etc/systemd/system", True: "/run/systemd/system"}
 _SUFFIXES = (
     ".service", ".socket", ".device", ".mount", ".automount", ".swap", ".target", ".path",
     ".timer", ".slice", ".scope",
@@ -90,13 +92,18 @@ class Systemd:
         """Enable or disable the unit."""
         need(self._context, ["systemctl", "enable" if on else "disable", "--", unit(name)], _ENV)
 
-    def mask(self, name: str, on: bool) -> None:
-        """Mask or unmask the unit."""
-        need(self._context, ["systemctl", "mask" if on else "unmask", "--", unit(name)], _ENV)
+    def mask(self, name: str, on: bool, runtime: bool = False) -> None:
+        """Mask or unmask the unit; with *runtime* only until the next boot."""
+        words = ["systemctl", "mask" if on else "unmask", *(["--runtime"] if runtime else [])]
+        need(self._context, [*words, "--", unit(name)], _ENV)
 
-    def masked(self, name: str) -> bool:
-        """Return whether the unit is masked."""
-        return self._show(name, "LoadState").get("LoadState") == "masked"
+    def masked(self, name: str, runtime: bool = False) -> bool:
+        """Return whether the unit is masked for good, or with *runtime* until the next boot.
+
+        A unit can have both masks, so the links themselves are read.
+        """
+        link = ["readlink", "--", f"{_MASKS[runtime]}/{unit(name)}"]
+        return status_of(self._context, link, _ENV)[1].strip() == "/dev/null"
 
     def show(self, name: str) -> Dict[str, str]:
         """Return all properties of the unit."""

@@ -72,11 +72,11 @@ class SysV:
                 return
         raise CommandExecutionError("neither update-rc.d nor chkconfig is on this host")
 
-    def mask(self, name: str, on: bool) -> None:
+    def mask(self, name: str, on: bool, runtime: bool = False) -> None:
         """Refuse: SysV has no masks."""
         raise CommandExecutionError("a SysV service can't be masked")
 
-    def masked(self, name: str) -> bool:
+    def masked(self, name: str, runtime: bool = False) -> bool:
         """Return False: SysV has no masks."""
         return False
 

@@ -121,6 +121,15 @@ def _text(value: Any) -> str:
 
 
 @state()
+def config(context: Context, /, name: str, **arguments: Any) -> StateResult:
+    """Set a value of a setting of git: the old name of git.config_set, with `is_global`."""
+    if "is_global" in arguments:
+        arguments.setdefault("global", arguments.pop("is_global"))
+    found: StateResult = config_set(context, name, **arguments)
+    return found
+
+
+@state()
 def config_unset(
     context: Context,
     /,

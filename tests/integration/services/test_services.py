@@ -134,6 +134,16 @@ def test_masked_service_cannot_start_until_it_is_unmasked(booted: Booted) -> Non
     with pytest.raises(CatenaError):
         context.call("service.start", "hidden")
     assert state(context, "service.running", "hidden", unmask=True).result is True
+    look = state(context.with_(test=True), "service.masked", "hidden", runtime=True)
+    assert look.changes == {"runtime masked": {"old": False, "new": True}}
+    assert state(context, "service.masked", "hidden", runtime=True).changes == look.changes
+    assert state(context, "service.masked", "hidden", runtime=True).changes == {}
+    assert not context.call("service.masked", "hidden")
+    assert state(context, "service.unmasked", "hidden").changes == {}
+    assert context.call("service.masked", "hidden", runtime=True)
+    gone = state(context, "service.unmasked", "hidden", runtime=True)
+    assert gone.comment == "Service hidden was runtime unmasked"
+    assert not context.call("service.masked", "hidden", runtime=True)
 
 
 def test_job_and_its_children_run_outside_the_unit_of_the_agent(booted: Booted) -> None:

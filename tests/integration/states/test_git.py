@@ -133,6 +133,9 @@ def test_git_config_values_are_set_and_unset(
     given = {"repo": str(origin)}
     assert run(context, "config_set", "user.email", value="a@b", **given).changes
     assert run(context, "config_set", "user.email", value="a@b", **given).changes == {}
+    assert (
+        run(context, "config", "user.email", value="a@b", is_global=False, **given).changes == {}
+    )
     assert git(origin, "config", "user.email") == "a@b"
     assert run(context, "config_unset", r"user\..*", **given).changes == {
         "user.email": {"old": ["a@b"], "new": None}

@@ -1,0 +1,1 @@
+"""firewalld.*: zones and services of firewalld."""
