@@ -6,8 +6,9 @@ import os
 from typing import Any, Dict, List, Optional
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
+from catena.modules.shared import programs
 from catena.modules.shared.command.options import RunOptions
 from catena.modules.shared.command.run import run
 
@@ -63,14 +64,33 @@ def free(context: Context, path: str = "/") -> int:
 
 
 @function(reads=True)
-def blkid(context: Context, device: Optional[str] = None) -> Dict[str, Dict[str, str]]:
-    """Return blkid's values of block devices, by device."""
+def blkid(
+    context: Context, device: Optional[str] = None, token: Optional[str] = None
+) -> Dict[str, Dict[str, str]]:
+    """Return blkid's values of block devices, by device.
+
+    Args:
+        context: the host.
+        device: only this one.
+        token: only those with this value, as UUID=….
+    """
+    words = ["blkid"]
+    if token:
+        if "=" not in token or token.startswith("-"):
+            raise UsageError(f"token: {token[:80]!r} is not of the form TAG=VALUE")
+        words += ["-t", token]
+    elif device:
+        words += ["--", device]
+    # blkid exits with 2 if it finds nothing.
+    return parse_blkid(programs.look(context, words, "util-linux").stdout)
+
+
+def parse_blkid(text: str) -> Dict[str, Dict[str, str]]:
+    """Return what blkid prints, by device."""
     import shlex
 
-    words = ["blkid", *([device] if device and not device.startswith("-") else [])]
-    ran = run(context, words, RunOptions(python_shell=False, cwd="/", timeout=60))
     found: Dict[str, Dict[str, str]] = {}
-    for line in ran.stdout.splitlines():
+    for line in text.splitlines():
         name, mark, rest = line.partition(": ")
         if mark:
             pairs = (word.partition("=") for word in shlex.split(rest))

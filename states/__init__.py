@@ -27,6 +27,7 @@ INDEX: Dict[str, str] = {
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
     "nftables": "catena.states.nftables",
+    "mount": "catena.states.mount",
     "pkg": "catena.states.pkg",
     "pkgrepo": "catena.states.pkgrepo",
     "postgres_database": "catena.states.postgres.database",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import List, Optional
+from typing import List, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
@@ -38,6 +38,8 @@ def look(
     *,
     stdin: Optional[str] = None,
     timeout: float = DEADLINE,
+    env: Optional[Mapping[str, str]] = None,
+    runas: Optional[str] = None,
 ) -> Ran:
     """Run a program and return its result; a failing one is no error.
 
@@ -47,12 +49,19 @@ def look(
         package: the package that has the program.
         stdin: text for the program, may be secret.
         timeout: seconds.
+        env: more environment variables, may be secret.
+        runas: name of the user that runs the program; None: this process' user.
 
     Raises:
         CommandExecutionError: it is not installed, or did not end in time.
     """
     options = RunOptions(
-        python_shell=False, stdin=stdin, timeout=timeout, cwd="/", env={"LC_ALL": "C"}
+        python_shell=False,
+        stdin=stdin,
+        timeout=timeout,
+        cwd="/",
+        env={"LC_ALL": "C", **(env or {})},
+        runas=runas,
     )
     ran = run(context, [find(words[0], package), *words[1:]], options)
     if ran.timed_out:
@@ -67,13 +76,15 @@ def need(
     *,
     stdin: Optional[str] = None,
     timeout: float = DEADLINE,
+    env: Optional[Mapping[str, str]] = None,
+    runas: Optional[str] = None,
 ) -> str:
     """Run a program as `look` does and return its standard output.
 
     Raises:
         CommandExecutionError: it is not installed, did not end in time, or failed.
     """
-    ran = look(context, words, package, stdin=stdin, timeout=timeout)
+    ran = look(context, words, package, stdin=stdin, timeout=timeout, env=env, runas=runas)
     if ran.retcode:
         told = (ran.stderr or ran.stdout).strip()[-_TOLD:]
         raise CommandExecutionError(

@@ -34,6 +34,11 @@ PACKAGES: Mapping[str, Sequence[str]] = {
 LAYERS: Mapping[str, Sequence[str]] = {
     "ssh": ("openssh-server", "sudo", "cron"),
     "venv": ("python3-venv",),
+    "disks": (
+        *("lvm2", "parted", "e2fsprogs", "xfsprogs", "quota", "acl", "util-linux", "mount"),
+        *("at", "logrotate", "augeas-tools", "dmidecode"),
+        *("policycoreutils", "policycoreutils-python-utils", "selinux-utils"),
+    ),
 }
 #: Seconds between two lines about a build.
 PROGRESS_SECONDS = 5.0

@@ -126,7 +126,7 @@ def test_serial_grows_within_a_day(context: Context) -> None:
 def test_fstab_is_read(context: Context, tmp_path: Path) -> None:
     file = tmp_path / "fstab"
     file.write_text("# c\nUUID=1 /a\\040b ext4 rw,noatime 0 1\nnone swap swap sw\n")
-    found = mount.fstab(context, str(file))
+    found = mount.fstab_(context, str(file))
     assert found["/a b"] == {
         "device": "UUID=1",
         "fstype": "ext4",

@@ -163,6 +163,18 @@ EXAMPLES = (
     does("ini.sections_absent", "{s}/a.ini", sections=["s"]),
     does("mgrcompat.module_run", "file.touch", m_name="{s}/touched"),
     does("mgrcompat.module_run", "state.single", fun="file.touch", m_name="{s}/touched"),
+    does("mount.mounted", "{s}/folder", device="tmpfs", fstype="tmpfs", config="{s}/file"),
+    does("mount.mounted", "{s}/new", device="tmpfs", fstype="tmpfs", mount=False, mkmnt=True,
+         config="{s}/file"),
+    does("mount.mounted", "{s}/folder", device="/dev/none", fstype="ext4", mount=False,
+         config="{s}/file"),
+    does("mount.unmounted", "/proc", config="{s}/file"),
+    does("mount.unmounted", "{s}/mnt", persist=True, config="{s}/fstab"),
+    does("mount.swap", "{s}/file", config="{s}/file"),
+    does("mount.mod_watch", "{s}/folder", device="tmpfs", fstype="tmpfs", sfun="mounted"),
+    does("mount.fstab_present", "/dev/none", fs_file="{s}/mnt2", fs_vfstype="ext4",
+         config="{s}/fstab"),
+    does("mount.fstab_absent", "/dev/old", fs_file="{s}/mnt", config="{s}/fstab"),
     does("module.run", "file.touch", m_name="{s}/touched"),
     does("module.run", "m", **{"file.touch": ["{s}/touched"]}),
     does("module.run", "cmd.run", cmd="touch {s}/touched"),
@@ -419,6 +431,7 @@ def _furnish(folder: Path) -> None:
     (folder / "apt" / "sources.list.d").mkdir(parents=True)
     (folder / "apt" / "sources.list").write_text("deb http://old.example/x y main\n")
     (folder / "aliases").write_text("old: root\n")
+    (folder / "fstab").write_text(f"/dev/old {folder}/mnt ext4 defaults 0 0\n")
     (folder / "known").write_text("old ssh-rsa AAAAC3Nz\n")
     (folder / "hosts").write_text("192.0.2.1 old.example.org\n")
     (folder / "a.patch").write_text(
