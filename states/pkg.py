@@ -8,9 +8,10 @@ from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.pkg.functions import normalize_name, provider, satisfies, wanted_packages
+from catena.modules.pkg.functions import normalize_name, provider
 from catena.modules.pkg.provider import WantedPackage
 from catena.modules.pkg.repos.functions import FRESH
+from catena.modules.pkg.wanted import satisfies, wanted_packages
 from catena.modules.shared.arguments import truth
 
 
@@ -56,7 +57,7 @@ def installed(
         pkgs: list of names and of {name: version}.
         sources: list of {name: salt:// address or file}.
         refresh: fetch the repositories' indexes first (once per run).
-        options: fromrepo, skip_verify, install_recommends, hold, as pkg.install.
+        options: fromrepo, skip_verify, install_recommends, hold, diff_attr, as pkg.install.
     """
     if version == "latest":
         return latest(context, name, pkgs=pkgs, refresh=refresh, **options)
@@ -85,7 +86,9 @@ def installed(
     return _with_hold(context, StateResult(True, changes, text), wanted, options)
 
 
-_INSTALL = frozenset({"fromrepo", "skip_verify", "install_recommends", "allow_downgrade"})
+_INSTALL = frozenset(
+    {"fromrepo", "skip_verify", "install_recommends", "allow_downgrade", "diff_attr"}
+)
 
 
 def _named(
@@ -251,6 +254,119 @@ def uptodate(
     return StateResult(True, changes, "Upgrade ran successfully")
 
 
+@state()
+def downloaded(
+    context: Context, /, name: str, version: Optional[str] = None, pkgs: Any = None,
+    refresh: Optional[bool] = None, **options: Any,
+) -> StateResult:  # fmt: skip
+    """Fetch packages into the package manager's cache without installing them.
+
+    Args:
+        context: the call's context.
+        name: the package, unless *pkgs* is given.
+        version: of *name*.
+        pkgs: list of names and of {name: version}.
+        refresh: fetch the repositories' indexes first (once per run).
+        options: fromrepo, skip_verify, as pkg.install.
+    """
+    if isinstance(pkgs, list) and not pkgs:
+        return StateResult(True, comment="No packages to download provided")
+    wanted = _named(context, name, pkgs, version)
+    todo = _not_fetched(context, wanted)
+    if not todo:
+        text = f"Package {name} is already downloaded"
+        if pkgs:
+            text = "All specified packages (matching specified versions) are already downloaded"
+        return StateResult(True, comment=text)
+    if context.test:
+        text = f"The following packages would be downloaded: {_names(todo)}"
+        return StateResult(None, comment=text)
+    extra = {k: v for k, v in options.items() if k in _INSTALL and k != "diff_attr"}
+    asked = [{item.name: item.version} if item.version else item.name for item in todo]
+    fresh = _refresh(context, refresh)
+    changes = context.call("pkg.install", pkgs=asked, downloadonly=True, refresh=fresh, **extra)
+    failed = _not_fetched(context, todo)
+    if failed:
+        text = f"The following packages failed to download: {_names(failed)}"
+        return StateResult(False, changes, text)
+    return StateResult(True, changes, f"Packages downloaded: {_names(todo)}")
+
+
+def _not_fetched(context: Context, wanted: Sequence[WantedPackage]) -> List[WantedPackage]:
+    fetched = context.call("pkg.list_downloaded")
+    tool = provider(context)
+    return [
+        item
+        for item in wanted
+        if not satisfies(tool, list(fetched.get(item.name, ())), item.version)
+    ]
+
+
+def _patch_state(
+    context: Context, name: str, advisory_ids: Any, only_fetch: bool, options: Mapping[str, Any]
+) -> StateResult:
+    if isinstance(advisory_ids, list) and not advisory_ids:
+        return StateResult(True, comment="No advisory ids provided")
+    wanted = [str(one) for one in advisory_ids] if advisory_ids else [name]
+    done = context.call("pkg.list_installed_patches")
+    todo = [one for one in wanted if one not in done]
+    if not todo:
+        text = "All specified advisory patches are already installed"
+        if not advisory_ids:
+            text = f"Advisory patch {name} is already installed"
+        return StateResult(True, comment=text)
+    if context.test:
+        text = f"The following advisory patches would be downloaded: {', '.join(todo)}"
+        return StateResult(None, comment=text)
+    extra = {k: v for k, v in options.items() if k in _INSTALL}
+    fresh = _refresh(context, options.get("refresh"))
+    try:
+        changes = context.call(
+            "pkg.install", advisory_ids=todo, downloadonly=only_fetch, refresh=fresh, **extra
+        )
+    except CommandExecutionError as error:
+        text = f"An error was encountered while downloading package(s): {error}"
+        return StateResult(False, comment=text)
+    if changes:
+        return StateResult(True, changes, "")
+    word = "downloaded" if only_fetch else "installed"
+    text = f"Advisory patch is not needed or related packages are already {word}"
+    return StateResult(True, comment=text)
+
+
+@state()
+def patch_installed(
+    context: Context, /, name: str, advisory_ids: Any = None, downloadonly: bool = False,
+    **options: Any,
+) -> StateResult:  # fmt: skip
+    """Install patches, which zypper and dnf call advisories.
+
+    Args:
+        context: the call's context.
+        name: the patch, unless *advisory_ids* is given.
+        advisory_ids: list of patches.
+        downloadonly: fetch their packages, but install nothing.
+        options: refresh, diff_attr.
+    """
+    return _patch_state(context, name, advisory_ids, truth(downloadonly), options)
+
+
+@state()
+def patch_downloaded(
+    context: Context, /, name: str, advisory_ids: Any = None, **options: Any
+) -> StateResult:
+    """Fetch the packages of patches (advisories) without installing them.
+
+    Args:
+        context: the call's context.
+        name: the patch, unless *advisory_ids* is given.
+        advisory_ids: list of patches.
+        options: refresh.
+    """
+    given = {key: value for key, value in options.items() if key != "downloadonly"}
+    return _patch_state(context, name, advisory_ids, True, given)
+
+
 def _hold_state(context: Context, names: Tuple[str, ...], on: bool) -> StateResult:
     held = set(context.call("pkg.list_holds"))
     todo = [found for found in names if (found in held) is not on]
@@ -268,9 +384,32 @@ def _hold_state(context: Context, names: Tuple[str, ...], on: bool) -> StateResu
 
 
 @state()
-def held(context: Context, /, name: str, pkgs: Any = None, **_: Any) -> StateResult:
-    """Hold packages at their version."""
-    return _hold_state(context, tuple(w.name for w in wanted_packages(name, pkgs)), True)
+def held(
+    context: Context, /, name: str, pkgs: Any = None, replace: bool = False, **_: Any
+) -> StateResult:
+    """Hold packages at their version.
+
+    Args:
+        context: the call's context.
+        name: the package, unless *pkgs* is given.
+        pkgs: list of packages.
+        replace: release every other package that is held.
+    """
+    names = tuple(w.name for w in wanted_packages(name, pkgs))
+    result = _hold_state(context, names, True)
+    if not truth(replace) or result.result is False:
+        return result
+    others = tuple(one for one in context.call("pkg.list_holds") if one not in names)
+    released = _hold_state(context, others, False)
+    if not released.changes and released.result is True:
+        return result
+    comment = f"{result.comment}\n{released.comment}"
+    both = (result.result, released.result)
+    return StateResult(
+        False if False in both else None if None in both else True,
+        {**result.changes, **released.changes},
+        comment,
+    )
 
 
 @state()

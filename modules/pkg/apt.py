@@ -6,6 +6,8 @@ import re
 from typing import Dict, Iterable, List, Sequence
 
 from catena.core.context import Context
+from catena.modules.pkg.apt_inventory import AptInventory
+from catena.modules.pkg.inventory import UpgradeOptions
 from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 
 #: Seconds that apt waits for another process's lock; by default it fails at once.
@@ -24,6 +26,8 @@ def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) ->
         words.append("--allow-unauthenticated")
     if not options.recommends:
         words.append("--no-install-recommends")
+    if options.download_only:
+        words.append("--download-only")
     if options.from_repo:
         words += ["-t", options.from_repo]
     targets = list(options.files) or [
@@ -32,13 +36,30 @@ def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) ->
     return [*words, *options.extra, "--", *targets]
 
 
-def _apt_get(verb: str) -> List[str]:
+def upgrade_command(options: UpgradeOptions) -> List[str]:
+    """Return the apt-get command line that upgrades."""
+    if options.names:
+        words = [*_apt_get("install"), "--only-upgrade"]
+    else:
+        words = _apt_get("dist-upgrade" if options.dist else "upgrade")
+    if options.dry_run:
+        words.append("--simulate")
+    if options.download_only:
+        words.append("--download-only")
+    if options.skip_verify:
+        words.append("--allow-unauthenticated")
+    for repository in options.from_repos:
+        words += ["-t", repository]
+    return [*words, *(["--", *options.names] if options.names else [])]
+
+
+def _apt_get(*verb: str) -> List[str]:
     return [
         "apt-get", "-q", "-y",
         "-o", "Dpkg::Options::=--force-confold",
         "-o", "Dpkg::Options::=--force-confdef",
         "-o", f"DPkg::Lock::Timeout={LOCK_SECONDS}",
-        verb,
+        *verb,
     ]  # fmt: skip
 
 
@@ -90,6 +111,7 @@ class Apt:
         }
         self._ask = Tool(context, env, looks=True)
         self._run = Tool(context, env)
+        self.inventory = AptInventory(self._ask, self._run, _apt_get())
 
     def installed(self) -> Installed:
         """Return the installed versions by package name."""
@@ -121,9 +143,9 @@ class Apt:
         """Remove or purge packages."""
         self._run(*_apt_get("purge" if purge else "remove"), "--", *names)
 
-    def upgrade_all(self, dist: bool) -> None:
-        """Upgrade everything."""
-        self._run(*_apt_get("dist-upgrade" if dist else "upgrade"))
+    def upgrade_all(self, options: UpgradeOptions) -> str:
+        """Upgrade packages; return what apt-get printed."""
+        return self._run(*upgrade_command(options))
 
     def compare(self, left: str, right: str) -> int:
         """Compare two versions by dpkg's rules."""

@@ -6,6 +6,8 @@ from typing import Dict, List, Sequence
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
+from catena.modules.pkg.dnf_inventory import DnfInventory
+from catena.modules.pkg.inventory import UpgradeOptions
 from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
 from catena.modules.pkg.rpm import RpmDatabase, specs
 
@@ -21,8 +23,23 @@ def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) ->
         words += ["--disablerepo=*", f"--enablerepo={options.from_repo}"]
     if not options.recommends:
         words.append("--setopt=install_weak_deps=False")
+    if options.download_only:
+        words.append("--downloadonly")
     targets = list(options.files) or specs([(i.name, i.version) for i in wanted], "-")
     return [*words, *options.extra, "install", "--", *targets]
+
+
+def upgrade_command(options: UpgradeOptions) -> List[str]:
+    """Return the dnf command line that upgrades."""
+    # With -q dnf says nothing about a transaction that it does not carry out.
+    words = ["dnf", "--assumeno"] if options.dry_run else ["dnf", "-q", "-y"]
+    if options.skip_verify:
+        words.append("--nogpgcheck")
+    if options.from_repos:
+        words += ["--disablerepo=*", *(f"--enablerepo={name}" for name in options.from_repos)]
+    if options.download_only:
+        words.append("--downloadonly")
+    return [*words, "distro-sync" if options.dist else "upgrade", "--", *options.names]
 
 
 def parse_listed(text: str) -> Dict[str, str]:
@@ -45,6 +62,7 @@ class Dnf:
         self._ask = Tool(context, {"LC_ALL": "C.UTF-8"}, looks=True)
         self._run = Tool(context, {"LC_ALL": "C.UTF-8"})
         self._rpm = RpmDatabase(context, {})
+        self.inventory = DnfInventory(context, self._ask, self._run)
 
     def installed(self) -> Installed:
         """Return the installed versions by package name."""
@@ -95,9 +113,10 @@ class Dnf:
         """Remove packages; rpm has no purge."""
         self._run("dnf", "-q", "-y", "remove", "--", *names)
 
-    def upgrade_all(self, dist: bool) -> None:
-        """Upgrade everything."""
-        self._run("dnf", "-q", "-y", "distro-sync" if dist else "upgrade")
+    def upgrade_all(self, options: UpgradeOptions) -> str:
+        """Upgrade packages; return what dnf printed."""
+        # With --assumeno dnf ends with code 1 if there is something to do.
+        return self._run(*upgrade_command(options), ok=(0, 1) if options.dry_run else (0,))
 
     def compare(self, left: str, right: str) -> int:
         """Compare two versions by rpm's rules."""

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.errors import CommandExecutionError
 from catena.core.plugins import function
 from catena.modules.pkg.choice import provider as provider
+from catena.modules.pkg.installs import install as install
+from catena.modules.pkg.installs import list_downloaded as list_downloaded
+from catena.modules.pkg.installs import list_pkgs as list_pkgs
+from catena.modules.pkg.installs import upgrade as upgrade
+from catena.modules.pkg.inventory_functions import add_lock as add_lock
+from catena.modules.pkg.inventory_functions import autoremove as autoremove
+from catena.modules.pkg.inventory_functions import clean_locks as clean_locks
+from catena.modules.pkg.inventory_functions import download as download
+from catena.modules.pkg.inventory_functions import get_selections as get_selections
+from catena.modules.pkg.inventory_functions import group_diff as group_diff
+from catena.modules.pkg.inventory_functions import group_info as group_info
+from catena.modules.pkg.inventory_functions import group_install as group_install
+from catena.modules.pkg.inventory_functions import group_list as group_list
+from catena.modules.pkg.inventory_functions import info_installed as info_installed
+from catena.modules.pkg.inventory_functions import list_installed_patches as list_installed_patches
+from catena.modules.pkg.inventory_functions import list_locks as list_locks
+from catena.modules.pkg.inventory_functions import list_patches as list_patches
+from catena.modules.pkg.inventory_functions import list_products as list_products
+from catena.modules.pkg.inventory_functions import list_provides as list_provides
+from catena.modules.pkg.inventory_functions import list_repo_pkgs as list_repo_pkgs
+from catena.modules.pkg.inventory_functions import remove_lock as remove_lock
+from catena.modules.pkg.inventory_functions import resolve_capabilities as resolve_capabilities
+from catena.modules.pkg.inventory_functions import search as search
+from catena.modules.pkg.inventory_functions import services_need_restart as services_need_restart
+from catena.modules.pkg.inventory_functions import set_selections as set_selections
 from catena.modules.pkg.names import normalize_name as normalize_name
 from catena.modules.pkg.names import parse_arch as parse_arch
-from catena.modules.pkg.provider import (
-    Installed,
-    InstallOptions,
-    Provider,
-    WantedPackage,
-    changes,
-    checked_name,
-    checked_version,
-)
+from catena.modules.pkg.provider import Installed, changes, checked_name, checked_version
 from catena.modules.pkg.repos.functions import add_repo_key as add_repo_key
 from catena.modules.pkg.repos.functions import del_repo as del_repo
 from catena.modules.pkg.repos.functions import del_repo_key as del_repo_key
@@ -28,141 +43,8 @@ from catena.modules.pkg.repos.functions import get_repo as get_repo
 from catena.modules.pkg.repos.functions import get_repo_keys as get_repo_keys
 from catena.modules.pkg.repos.functions import list_repos as list_repos
 from catena.modules.pkg.repos.functions import mod_repo as mod_repo
-from catena.modules.shared.arguments import listed, truth
-
-_OPERATOR = re.compile(r"\s*(<=|>=|==|!=|<|>|=)?\s*(\S+)\s*\Z")
-
-Names = Union[None, str, List[Any]]
-
-
-def wanted_packages(
-    name: Optional[str], pkgs: Any, version: Optional[str] = None
-) -> List[WantedPackage]:
-    """Return the wanted packages from `name`, `version` and `pkgs`.
-
-    *pkgs* is a list of names and of {name: version}; *name* may be a comma-separated list.
-
-    Raises:
-        UsageError: a name or version breaks the grammar, or nothing is asked for.
-    """
-    found: List[WantedPackage] = []
-    items = pkgs if pkgs else listed(name)
-    for item in listed(items) if isinstance(items, str) else items:
-        if isinstance(item, Mapping):
-            found += [_wanted(key, value) for key, value in item.items()]
-        else:
-            found.append(_wanted(item, version if not pkgs else None))
-    if not found:
-        raise UsageError("no package was named")
-    return found
-
-
-def _wanted(name: Any, version: Any) -> WantedPackage:
-    text = "" if version in (None, "latest") else str(version).strip().lstrip("=")
-    return WantedPackage(checked_name(str(name)), text)
-
-
-def satisfies(provider: Provider, have: Sequence[str], want: str) -> bool:
-    """Return whether one of the installed versions is what *want* asks for.
-
-    *want* is a version, a version with a `*`, or an operator and a version (">=1.2").
-    """
-    if not have or not want:
-        return bool(have)
-    if "*" in want:
-        return any(fnmatch.fnmatchcase(version, want) for version in have)
-    parsed = _OPERATOR.match(want)
-    if parsed is None:
-        raise UsageError(f"{want!r} is no version")
-    operator, version = parsed[1] or "==", checked_version(parsed[2])
-    tests: Mapping[str, Callable[[int], bool]] = {
-        "<": lambda c: c < 0, "<=": lambda c: c <= 0, ">": lambda c: c > 0,
-        ">=": lambda c: c >= 0, "==": lambda c: c == 0, "=": lambda c: c == 0,
-        "!=": lambda c: c != 0,
-    }  # fmt: skip
-    return any(tests[operator](provider.compare(present, version)) for present in have)
-
-
-def _resolved(tool: Provider, wanted: Sequence[WantedPackage]) -> List[WantedPackage]:
-    """Return *wanted* with operators and globs replaced by matching candidate versions."""
-    odd = [item for item in wanted if re.match(r"[<>!]", item.version) or "*" in item.version]
-    if not odd:
-        return [WantedPackage(item.name, checked_version(item.version)) for item in wanted]
-    offered = tool.candidates([item.name for item in odd])
-    found = []
-    for item in wanted:
-        if item not in odd:
-            found.append(WantedPackage(item.name, checked_version(item.version)))
-        elif satisfies(tool, [v for v in (offered[item.name],) if v], item.version):
-            found.append(WantedPackage(item.name, offered[item.name]))
-        else:
-            offer = offered[item.name] or "nothing"
-            raise CommandExecutionError(
-                f"{item.name}: {item.version} is wanted, the repositories offer {offer}"
-            )
-    return found
-
-
-def _files(context: Context, sources: Any) -> Dict[str, str]:
-    """Return local files by package name for Salt's `sources`: [{name: salt://… or path}]."""
-    found: Dict[str, str] = {}
-    for item in sources or ():
-        if not isinstance(item, Mapping):
-            raise UsageError("sources is a list of {package name: file}")
-        for name, where in item.items():
-            path = str(where)
-            if path.startswith("salt://"):
-                local = context.files.fetch(path[len("salt://") :], context.saltenv)
-                if local is None:
-                    raise CommandExecutionError(f"{path} was not found")
-                path = str(local)
-            found[checked_name(str(name))] = path
-    return found
-
-
-@function()
-def install(
-    context: Context,
-    /,
-    name: Optional[str] = None,
-    refresh: bool = False,
-    pkgs: Any = None,
-    sources: Any = None,
-    version: Optional[str] = None,
-    **options: Any,
-) -> Dict[str, Dict[str, str]]:
-    """Install packages; return the changes {name: {"old": version, "new": version}}.
-
-    Args:
-        context: the host.
-        name: package, or several separated by commas.
-        refresh: fetch the repositories' indexes first.
-        pkgs: list of names and of {name: version}.
-        sources: list of {name: file or salt:// address}, instead of repositories.
-        version: of *name*.
-        options: fromrepo, skip_verify, install_recommends (downloadonly is not supported).
-
-    Raises:
-        CommandExecutionError: the package manager failed; the message has its own words.
-    """
-    tool = provider(context)
-    if truth(refresh):
-        tool.refresh()
-    files = _files(context, sources)
-    wanted = [] if files else _resolved(tool, wanted_packages(name, pkgs, version))
-    before = tool.installed()
-    tool.install(wanted, _options(options, tuple(files.values())))
-    return changes(before, tool.installed())
-
-
-def _options(given: Mapping[str, Any], files: Tuple[str, ...]) -> InstallOptions:
-    return InstallOptions(
-        files=files,
-        downgrade=truth(given.get("allow_downgrade", True)),
-        from_repo=str(given.get("fromrepo") or ""),
-        skip_verify=truth(given.get("skip_verify", False)),
-        recommends=truth(given.get("install_recommends", True)),
-    )
+from catena.modules.pkg.wanted import wanted_packages
+from catena.modules.shared.arguments import truth
 
 
 def _remove(context: Context, name: Optional[str], pkgs: Any, purge: bool) -> Any:
@@ -185,15 +67,6 @@ def remove(context: Context, name: Optional[str] = None, pkgs: Any = None) -> An
 def purge(context: Context, name: Optional[str] = None, pkgs: Any = None) -> Any:
     """Remove packages and their configuration; return the changes."""
     return _remove(context, name, pkgs, purge=True)
-
-
-@function(reads=True)
-def list_pkgs(context: Context, versions_as_list: bool = False) -> Dict[str, Any]:
-    """Return the installed packages: name -> version (several are joined by commas)."""
-    found = provider(context).installed()
-    if truth(versions_as_list):
-        return dict(found)
-    return {name: ",".join(versions) for name, versions in sorted(found.items())}
 
 
 @function(reads=True)
@@ -249,17 +122,6 @@ def refresh_db(context: Context) -> bool:
     return True
 
 
-@function()
-def upgrade(context: Context, refresh: bool = False, dist_upgrade: bool = False) -> Any:
-    """Upgrade every package; return the changes."""
-    tool = provider(context)
-    if truth(refresh):
-        tool.refresh()
-    before = tool.installed()
-    tool.upgrade_all(truth(dist_upgrade))
-    return changes(before, tool.installed())
-
-
 @function(reads=True)
 def version_cmp(context: Context, pkg1: str, pkg2: str) -> int:
     """Compare two versions by this host's rules; return -1, 0 or 1."""
@@ -306,7 +168,9 @@ def list_holds(context: Context) -> List[str]:
 @function(reads=True)
 def file_list(context: Context, *names: str) -> Dict[str, Any]:
     """Return the files of installed packages: {"errors": [], "files": [...]}."""
-    tool, errors, files = provider(context), [], []  # type: Provider, List[str], List[str]
+    tool = provider(context)
+    errors: List[str] = []
+    files: List[str] = []
     for name in names:
         try:
             files += tool.files_of(checked_name(name))

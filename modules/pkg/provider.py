@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from contextlib import nullcontext
 from typing import Any, Dict, List, Mapping, Protocol, Sequence, Tuple
+from xml.etree import ElementTree
 
 from catena.core.context import Context
 from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field
+from catena.modules.pkg.inventory import Inventory, UpgradeOptions
 
 #: Grammar of package names: no leading hyphen (an option) and no shell characters. apt would
 #: remove
@@ -49,6 +51,8 @@ class InstallOptions:
     skip_verify: bool = False
     #: Install recommended packages too.
     recommends: bool = True
+    #: Fetch the packages, but install nothing.
+    download_only: bool = False
     #: Additional options for the tool, as `extra_args` in Salt.
     extra: Tuple[str, ...] = field(default_factory=tuple)
 
@@ -58,6 +62,10 @@ class Provider(Protocol):
 
     #: Name under which `pkg.provider` shows it.
     name: str
+
+    @property
+    def inventory(self) -> Inventory:
+        """Answers the questions of inventories."""
 
     def installed(self) -> Installed:
         """Return the installed versions by package name."""
@@ -77,8 +85,8 @@ class Provider(Protocol):
     def remove(self, names: Sequence[str], purge: bool) -> None:
         """Remove packages; with *purge*, also their configuration if the tool supports it."""
 
-    def upgrade_all(self, dist: bool) -> None:
-        """Upgrade all packages; with *dist*, allow new and removed packages."""
+    def upgrade_all(self, options: UpgradeOptions) -> str:
+        """Upgrade packages; return what the manager printed."""
 
     def compare(self, left: str, right: str) -> int:
         """Return -1, 0 or 1 if *left* is older than, equal to or newer than *right*."""
@@ -110,26 +118,50 @@ class Tool:
         self._env = dict(env)
         self._looks = looks
 
-    def __call__(self, *argv: str, ok: Sequence[int] = (0,)) -> str:
+    def __call__(
+        self, *argv: str, ok: Sequence[int] = (0,), cwd: str = "", stdin: str = ""
+    ) -> str:
         """Run a command and return its output.
+
+        Args:
+            argv: the command.
+            ok: exit codes of success.
+            cwd: folder in which it runs.
+            stdin: text for the command.
 
         Raises:
             CommandExecutionError: it ended with a code that is not in *ok*; the message ends with
                 what the tool itself said.
         """
-        code, out, err = self.status(*argv)
+        code, out, err = self.status(*argv, cwd=cwd, stdin=stdin)
         if code not in ok:
             said = (err.strip() or out.strip())[-2000:]
             raise CommandExecutionError(f"{argv[0]} ended with code {code}: {said}")
         return out
 
-    def status(self, *argv: str) -> Tuple[int, str, str]:
+    def status(self, *argv: str, cwd: str = "", stdin: str = "") -> Tuple[int, str, str]:
         """Run a command; return exit code, stdout and stderr."""
+        more = {**({"cwd": cwd} if cwd else {}), **({"stdin": stdin} if stdin else {})}
         with only_looking() if self._looks else nullcontext():
             ran: Dict[str, Any] = self._context.call(
-                "cmd.run_all", list(argv), python_shell=False, env=self._env, ignore_retcode=True
-            )
+                "cmd.run_all", list(argv), python_shell=False, env=self._env,
+                ignore_retcode=True, **more,
+            )  # fmt: skip
         return int(ran["retcode"]), str(ran["stdout"]), str(ran["stderr"])
+
+
+def xml_of(text: str) -> ElementTree.Element:
+    """Return the XML that a package manager printed.
+
+    Raises:
+        CommandExecutionError: it is no XML, or declares entities (which could grow without limit).
+    """
+    if "<!ENTITY" in text or "<!DOCTYPE" in text:
+        raise CommandExecutionError("the package manager printed XML with declarations")
+    try:
+        return ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise CommandExecutionError(f"the package manager printed no XML: {error}") from None
 
 
 def checked_name(name: str) -> str:

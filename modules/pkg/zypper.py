@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import Dict, List, Sequence
-from xml.etree import ElementTree
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError
-from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage
+from catena.modules.pkg.inventory import UpgradeOptions
+from catena.modules.pkg.provider import Installed, InstallOptions, Tool, WantedPackage, xml_of
 from catena.modules.pkg.rpm import RpmDatabase, specs
+from catena.modules.pkg.zypper_inventory import ZypperInventory
 
 #: Exit codes of success: 102 reboot needed, 103 restart of zypper needed, 106 repository skipped.
 DONE = (0, 102, 103)
@@ -33,8 +34,27 @@ def install_command(wanted: Sequence[WantedPackage], options: InstallOptions) ->
     if options.files:
         words.remove("--name")
         words.append("--allow-unsigned-rpm")
+    if options.download_only:
+        words.append("--download-only")
     targets = list(options.files) or specs([(i.name, i.version) for i in wanted], "=")
     return [*words, *options.extra, "--", *targets]
+
+
+def upgrade_command(options: UpgradeOptions) -> List[str]:
+    """Return the zypper command line that upgrades."""
+    words = ["zypper", "--non-interactive"]
+    if options.skip_verify:
+        words.append("--no-gpg-checks")
+    words += ["dist-upgrade" if options.dist else "update", "--auto-agree-with-licenses"]
+    if options.dry_run:
+        words.append("--dry-run")
+    if options.download_only:
+        words.append("--download-only")
+    for repository in options.from_repos:
+        words += ["--from" if options.dist else "--repo", repository]
+    if options.dist and options.keep_vendor:
+        words.append("--no-allow-vendor-change")
+    return [*words, *(["--", *options.names] if options.names and not options.dist else [])]
 
 
 def parse_search(text: str) -> Dict[str, List[str]]:
@@ -44,7 +64,7 @@ def parse_search(text: str) -> Dict[str, List[str]]:
         CommandExecutionError: zypper printed no XML.
     """
     found: Dict[str, List[str]] = {}
-    for item in _xml(text).iter("solvable"):
+    for item in xml_of(text).iter("solvable"):
         if item.get("kind") in (None, "package") and item.get("edition"):
             found.setdefault(item.get("name", ""), []).append(item.get("edition", ""))
     return found
@@ -54,16 +74,9 @@ def parse_updates(text: str) -> Dict[str, str]:
     """Parse `zypper --xmlout list-updates` into new editions by name."""
     return {
         item.get("name", ""): item.get("edition", "")
-        for item in _xml(text).iter("update")
+        for item in xml_of(text).iter("update")
         if item.get("kind") == "package"
     }
-
-
-def _xml(text: str) -> ElementTree.Element:
-    try:
-        return ElementTree.fromstring(text)
-    except ElementTree.ParseError as error:
-        raise CommandExecutionError(f"zypper printed no XML: {error}") from None
 
 
 class Zypper:
@@ -77,6 +90,7 @@ class Zypper:
         self._ask = Tool(context, env, looks=True)
         self._run = Tool(context, {"LC_ALL": "C.UTF-8", "ZYPP_LOCK_TIMEOUT": LOCK_SECONDS})
         self._rpm = RpmDatabase(context, {})
+        self.inventory = ZypperInventory(context, self._ask, self._run)
 
     def installed(self) -> Installed:
         """Return the installed versions by package name."""
@@ -112,10 +126,9 @@ class Zypper:
         """Remove packages; rpm has no purge."""
         self._run("zypper", "--non-interactive", "remove", "--", *names, ok=DONE)
 
-    def upgrade_all(self, dist: bool) -> None:
-        """Upgrade everything."""
-        verb = "dist-upgrade" if dist else "update"
-        self._run("zypper", "--non-interactive", verb, "--auto-agree-with-licenses", ok=DONE)
+    def upgrade_all(self, options: UpgradeOptions) -> str:
+        """Upgrade packages; return what zypper printed."""
+        return self._run(*upgrade_command(options), ok=DONE)
 
     def compare(self, left: str, right: str) -> int:
         """Compare two versions by rpm's rules."""
@@ -129,7 +142,7 @@ class Zypper:
     def held(self) -> List[str]:
         """Return the packages that are locked."""
         out = self._ask("zypper", "--non-interactive", "--xmlout", "locks", ok=DONE)
-        return [item.findtext("name") or "" for item in _xml(out).iter("lock")]
+        return [item.findtext("name") or "" for item in xml_of(out).iter("lock")]
 
     def files_of(self, name: str) -> List[str]:
         """Return the files of an installed package."""

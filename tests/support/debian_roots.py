@@ -94,11 +94,18 @@ class Root:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def run(self, *argv: str, env: Mapping[str, str] | None = None, check: bool = True) -> Ran:
+    def run(
+        self,
+        *argv: str,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        cwd: str = "/",
+        stdin: str = "",
+    ) -> Ran:
         """Run a command inside."""
         done = subprocess.run(
-            ["chroot", str(self.path), *argv],
-            capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
+            ["chroot", str(self.path), "env", "-C", cwd, *argv],
+            capture_output=True, text=True, timeout=300, check=False, input=stdin,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", **(env or {})},
         )  # fmt: skip
         if check and done.returncode:
@@ -115,7 +122,8 @@ class Root:
 
     def cmd_run_all(self, cmd: Sequence[str], **options: Any) -> dict[str, Any]:
         """Stand in for cmd.run_all: the same command, inside."""
-        ran = self.run(*cmd, env=options.get("env"), check=False)
+        more = {key: options[key] for key in ("env", "cwd", "stdin") if key in options}
+        ran = self.run(*cmd, check=False, **more)
         return {"retcode": ran.code, "stdout": ran.out, "stderr": ran.err, "pid": 0}
 
 
