@@ -8,6 +8,7 @@ from typing import Dict
 INDEX: Dict[str, str] = {
     "aliases": "catena.modules.aliases",
     "alternatives": "catena.modules.alternatives",
+    "apache": "catena.modules.apache",
     "archive": "catena.modules.archive",
     "cmd": "catena.modules.cmd.functions",
     "config": "catena.modules.config",
@@ -41,6 +42,7 @@ INDEX: Dict[str, str] = {
     "postgres": "catena.modules.postgres.functions",
     "ps": "catena.modules.ps",
     "random": "catena.modules.random",
+    "rsync": "catena.modules.rsync",
     "salt_version": "catena.modules.salt_version",
     "sdb": "catena.modules.sdb",
     "service": "catena.modules.service.functions",

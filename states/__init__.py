@@ -8,6 +8,9 @@ from typing import Dict
 INDEX: Dict[str, str] = {
     "alias": "catena.states.alias",
     "alternatives": "catena.states.alternatives",
+    "apache_conf": "catena.states.apache_conf",
+    "apache_module": "catena.states.apache_module",
+    "apache_site": "catena.states.apache_site",
     "archive": "catena.states.archive",
     "cmd": "catena.states.cmd",
     "cron": "catena.states.cron",
@@ -33,6 +36,7 @@ INDEX: Dict[str, str] = {
     "postgres_database": "catena.states.postgres.database",
     "postgres_group": "catena.states.postgres.group",
     "postgres_user": "catena.states.postgres.user",
+    "rsync": "catena.states.rsync",
     "service": "catena.states.service",
     "ssh_auth": "catena.states.ssh_auth",
     "ssh_known_hosts": "catena.states.ssh_known_hosts",
