@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, List, Mapping, Sequence
 
+from catena.core.addresses import hide_credentials
 from catena.core.patterns import lazy_pattern
 
 #: Replacement for a hidden value (Salt's mask, which users' tools recognise).
@@ -37,7 +38,10 @@ def mask(data: Any) -> Any:
 
 
 def hide_named(data: Any, depth: int = 0) -> Any:
-    """Return *data* with the values of keys that sound secret hidden, for logs and events."""
+    """Return *data* without secrets, for logs and events.
+
+    Values of keys that sound secret and credentials in URLs are hidden.
+    """
     if depth > _DEPTH_LIMIT:
         return MASK
     if isinstance(data, Mapping):
@@ -49,7 +53,7 @@ def hide_named(data: Any, depth: int = 0) -> Any:
         }
     if isinstance(data, (list, tuple)):
         return [hide_named(value, depth + 1) for value in data]
-    return data
+    return hide_credentials(data) if isinstance(data, str) and "://" in data else data
 
 
 def hide_arguments(values: Sequence[Any]) -> List[Any]:
@@ -65,5 +69,6 @@ def _hide_argument(value: Any) -> Any:
         }
     if isinstance(value, str):
         name, sign, _ = value.partition("=")
-        return f"{name}={MASK}" if sign and is_secret_name(name) else value
+        if sign and is_secret_name(name):
+            return f"{name}={MASK}"
     return hide_named(value)

@@ -38,6 +38,7 @@ INDEX: Dict[str, str] = {
     "mount": "catena.modules.mount",
     "network": "catena.modules.network.functions",
     "nftables": "catena.modules.nftables.functions",
+    "pip": "catena.modules.pip.functions",
     "pkg": "catena.modules.pkg.functions",
     "postgres": "catena.modules.postgres.functions",
     "ps": "catena.modules.ps",

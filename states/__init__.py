@@ -31,6 +31,7 @@ INDEX: Dict[str, str] = {
     "module": "catena.states.module",
     "nftables": "catena.states.nftables",
     "mount": "catena.states.mount",
+    "pip": "catena.states.pip",
     "pkg": "catena.states.pkg",
     "pkgrepo": "catena.states.pkgrepo",
     "postgres_database": "catena.states.postgres.database",

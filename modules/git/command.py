@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from catena.core.addresses import hide_credentials
 from catena.core.context import Context
 from catena.core.dry_run import only_looking
 from catena.core.errors import CommandExecutionError, UsageError
@@ -26,7 +27,6 @@ _LOOKS = frozenset(
 )  # fmt: skip
 #: Options with which `git config` only reads.
 _CONFIG_LOOKS = frozenset(("--get", "--get-all", "--get-regexp", "--list"))
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 #: `git status` writes what it found into the index unless this is set.
@@ -49,11 +49,6 @@ class Account:
 NO_ACCOUNT = Account()
 
 
-def hidden(text: str) -> str:
-    """Return *text* without the passwords in its addresses."""
-    return _USERINFO.sub("<redacted>@", text)
-
-
 def word(text: Any, what: str) -> str:
     """Return *text* as an argument that git can't mistake for an option.
 
@@ -74,7 +69,7 @@ def address(url: Any, account: Account) -> str:
     """
     text = word(url, "repository")
     if re.match(r"[A-Za-z0-9+.-]+::", text):
-        raise UsageError(f"{hidden(text)[:100]!r}: git's remote helpers are not used")
+        raise UsageError(f"{hide_credentials(text)[:100]!r}: git's remote helpers are not used")
     if not account.https_user or not text.startswith(("http://", "https://")):
         return text
     parts = urlsplit(text)
@@ -138,8 +133,8 @@ def git(
     """
     ran = try_git(context, words, cwd, account)
     if ran.retcode:
-        said = hidden((ran.stderr or ran.stdout).strip())
-        shown = hidden(" ".join(words[:3]))
+        said = hide_credentials((ran.stderr or ran.stdout).strip())
+        shown = hide_credentials(" ".join(words[:3]))
         raise CommandExecutionError(f"git {shown} failed: {said or ran.retcode}")
     return ran.stdout
 

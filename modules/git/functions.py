@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from catena.core.addresses import hide_credentials
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
@@ -13,7 +14,6 @@ from catena.modules.git.command import (
     Account,
     address,
     git,
-    hidden,
     lines,
     local_commit,
     remote_refs,
@@ -110,8 +110,8 @@ def fetch(
     words += [word(spec, "refspec") for spec in specs]
     ran = try_git(context, words, cwd, Account(user, password, identity))
     if ran.retcode:
-        raise CommandExecutionError(hidden(ran.stderr.strip()) or "git fetch failed")
-    return hidden(ran.stderr)
+        raise CommandExecutionError(hide_credentials(ran.stderr.strip()) or "git fetch failed")
+    return hide_credentials(ran.stderr)
 
 
 @function()
@@ -162,7 +162,7 @@ def checkout(
     words = ["checkout", *(["--force"] if force else []), *_options(opts)]
     ran = try_git(context, [*words, *([word(rev, "revision")] if rev else [])], cwd, Account(user))
     if ran.retcode:
-        raise CommandExecutionError(hidden(ran.stderr.strip()))
+        raise CommandExecutionError(hide_credentials(ran.stderr.strip()))
     return ran.stderr or ran.stdout
 
 
@@ -298,7 +298,9 @@ def remotes(
     for line in lines(git(context, ["remote", "--verbose"], cwd, Account(user))):
         name, _, rest = line.partition("\t")
         url, _, kind = rest.rpartition(" ")
-        found.setdefault(name, {})[kind.strip("()")] = hidden(url) if redact_auth else url
+        found.setdefault(name, {})[kind.strip("()")] = (
+            hide_credentials(url) if redact_auth else url
+        )
     return found
 
 

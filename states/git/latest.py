@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Tuple
 
+from catena.core.addresses import hide_credentials
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import replace
 from catena.core.plugins import state
 from catena.core.types import StateResult
-from catena.modules.git.command import hidden
 from catena.modules.shared.arguments import split, truth
 from catena.states.answers import done, failed, likely_typos, would
 from catena.states.git.checkout import (
@@ -30,7 +30,7 @@ def _clone(context: Context, checkout: Checkout, goal: Goal, what: str) -> State
     refused = checkout.make_way(context.test)
     if refused:
         return failed(refused)
-    shown = hidden(goal.url)
+    shown = hide_credentials(goal.url)
     changes: Dict[str, Any] = {"forced clone": True} if forced else {}
     if what != "detached":
         changes["new"] = f"{shown} => {checkout.target}"
@@ -58,7 +58,7 @@ def _mirrored(context: Context, checkout: Checkout, goal: Goal) -> StateResult:
     checkout.fetch()
     if checkout.refs() == before:
         return _up_to_date(checkout)
-    return done(f"{hidden(goal.url)} was fetched, resulting in updated refs", {
+    return done(f"{hide_credentials(goal.url)} was fetched, resulting in updated refs", {
         "refs": "updated"
     })  # fmt: skip
 
@@ -89,7 +89,7 @@ def _moved(checkout: Checkout, goal: Goal, options: GitOptions, old: str) -> str
 def _plan(checkout: Checkout, goal: Goal, options: GitOptions) -> Tuple[bool, bool, bool]:
     """Return whether the remote's URL, the branch and the commit must change."""
     url = checkout.remote_url()
-    other_url = hidden(url) != hidden(goal.url) and url != goal.url
+    other_url = hide_credentials(url) != hide_credentials(goal.url) and url != goal.url
     other_branch = bool(options.branch) and checkout.branch() != options.branch
     return other_url, other_branch, checkout.commit() != goal.commit
 
@@ -108,8 +108,8 @@ def _update(context: Context, checkout: Checkout, goal: Goal, options: GitOption
         changes["local branch"] = {"old": checkout.branch() or None, "new": options.branch}
     if other_url:
         changes[f"remotes/{options.remote}"] = {
-            "old": hidden(checkout.remote_url()) or None,
-            "new": hidden(goal.url),
+            "old": hide_credentials(checkout.remote_url()) or None,
+            "new": hide_credentials(goal.url),
         }
     if reset and dirty:
         changes = {"forced update": True, **changes}
@@ -120,7 +120,7 @@ def _update(context: Context, checkout: Checkout, goal: Goal, options: GitOption
         checkout.set_remote(goal.url)
     if not checkout.commit(goal.commit) or other_url:
         checkout.fetch()
-        parts.append(f"{hidden(goal.url)} was fetched, resulting in updated refs")
+        parts.append(f"{hide_credentials(goal.url)} was fetched, resulting in updated refs")
     if other_branch and options.branch:
         checkout.switch(options.branch, goal)
         parts.append(f"Branch {options.branch} was checked out")

@@ -27,6 +27,7 @@ from catena.core.frozen import replace
 from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
 from catena.modules import cron, debconf
+from catena.modules.pip import program as pip
 from catena.modules.pkg.repos import apt
 from catena.modules.shared.command import process
 from catena.runtime.session import JobSession, state_registry
@@ -195,6 +196,11 @@ EXAMPLES = (
     does("nftables.chain_absent", "old"),
     does("nftables.set_policy", chain="input", policy="drop"),
     does("nftables.flush", table="old", chain="old"),
+    does("pip.installed", "absent"),
+    does("pip.installed", requirements="{s}/file"),
+    does("pip.installed", editable="{s}/folder"),
+    does("pip.removed", "present"),
+    does("pip.uptodate", "all"),
     does("pkg.installed", "absent"),
     does("pkg.installed", "present", hold=True),
     does("pkg.latest", "present"),
@@ -334,6 +340,9 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "service.status": _up,
     "service.enabled": lambda context, name: name == "up",
     "service.masked": lambda context, name, runtime: name == "up",
+    "pip.freeze": lambda context, *args, **kwargs: ["present==1"],
+    "pip.list": lambda context, **kwargs: {"present": "1"},
+    "pip.list_upgrades": lambda context, **kwargs: {"present": "2"},
     "pkg.list_upgrades": lambda context, refresh=False: {"present": "2"},
     "pkg.list_holds": lambda context: ["locked"],
     "pkg.list_downloaded": lambda context: {},
@@ -484,6 +493,7 @@ def sandbox(
 
     monkeypatch.setattr(process, "_start", started)
     monkeypatch.setattr(pkg_states, "provider", lambda context: FakeTool(context))
+    monkeypatch.setattr(pip, "installed", lambda context, made, fresh=False: {})
     monkeypatch.setattr(apt, "FOLDER", folder / "apt")
     monkeypatch.setattr(debconf, "selections", dict)
     monkeypatch.setattr(cron, "load", lambda context, user: cron.parse(_CRONTAB))

@@ -1,0 +1,1 @@
+"""pip.*: Python packages, in the system's Python or in virtual environments."""
