@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zlib
 from importlib.machinery import SourceFileLoader
 from itertools import islice
@@ -18,7 +19,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from catena.core.digest import hex_of
 from catena.core.errors import CatenaError
 from catena.core.files import read_limited, write_durable
-from catena.runtime.damage import Damage, report
+from catena.runtime.damage import Damage, kind_of, report
 
 SUMS = ".sums"
 _SUMS_BYTES = 4 * 1024 * 1024
@@ -28,7 +29,7 @@ _DEPTH = 8
 
 
 class CustomFileDamagedError(CatenaError):
-    """A custom file differs from the synced one."""
+    """A custom file differs from the synced one, or is no regular file."""
 
 
 class CheckedLoader(SourceFileLoader):
@@ -39,8 +40,10 @@ class CheckedLoader(SourceFileLoader):
 
         Raises:
             OSError: the compiled code is damaged or outdated; Python then uses the source.
-            CustomFileDamagedError: the source differs from the synced one, and there is no copy.
+            CustomFileDamagedError: the source differs from the synced one, and there is no copy;
+                or it is no regular file.
         """
+        refuse_special(Path(path))
         data = super().get_data(path)
         if not path.endswith(".pyc"):
             return checked(Path(path), data)
@@ -53,6 +56,25 @@ class CheckedLoader(SourceFileLoader):
         """Write compiled code with its checksum."""
         sealed = bytes(data) + zlib.crc32(data).to_bytes(_CRC_BYTES, "big")
         super().set_data(path, sealed, _mode=0o600)
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, folder, socket or device in the place of a custom file.
+
+    Reading a pipe would wait for a writer for ever.
+
+    Raises:
+        CustomFileDamagedError: *path* or the target of its link is no regular file.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # the attempt to read it reports the error
+    if not stat.S_ISREG(mode):
+        raise CustomFileDamagedError(
+            f"{path}: {kind_of(mode)} is in the place of the file; remove it and run "
+            "saltutil.sync_all"
+        )
 
 
 def write_sums(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -8,8 +8,9 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 from catena.core.context import FileClient
 from catena.core.errors import CatenaError, UsageError
-from catena.core.files import private_folder, write_durable
+from catena.core.files import is_misplaced, private_folder, write_durable
 from catena.core.logs import logger
+from catena.core.removal import remove_entry
 from catena.core.suggest import unknown
 from catena.runtime.custom_code import SUMS, write_sums
 
@@ -87,22 +88,29 @@ def sync_files(
         target = folder / name
         if target.is_file() and target.read_bytes() == data:
             continue
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_durable(target, data)
+        _write(target, data)
         changed.append(f"{_LABELS.get(kind, kind)}.{name.rpartition('.')[0].replace('/', '.')}")
     _without_stale(folder, {**wanted, SUMS: b""})
     write_sums(folder, wanted)
     return changed
 
 
+def _write(target: Path, data: bytes) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_misplaced(target):
+        remove_entry(target)
+    write_durable(target, data)
+
+
 def _without_stale(folder: Path, wanted: Mapping[str, bytes]) -> None:
     """Remove files that are not wanted, and folders that are then empty."""
     for stale in sorted(folder.rglob("*"), reverse=True):
         name = stale.relative_to(folder).as_posix()
-        if stale.is_file() and name not in wanted:
+        if stale.is_dir() and not stale.is_symlink():
+            if not any(stale.iterdir()):
+                stale.rmdir()
+        elif name not in wanted:
             stale.unlink()
-        elif stale.is_dir() and not any(stale.iterdir()):
-            stale.rmdir()
 
 
 def _is_chosen(path: str, only: Optional[Sequence[str]], never: Sequence[str]) -> bool:

@@ -120,7 +120,7 @@ def set_aside(cache_dir: Path, path: Path, lost: str, beside: Optional[Path] = N
 
     near = beside or path
     kept = near.with_name(f"{near.name[:80]}.damaged-{time.time_ns()}")
-    what = f"{_kind_of(path)} is in its place"
+    what = f"{kind_of(path.lstat().st_mode)} is in its place"
     try:
         rename_durable(path, kept)
     except OSError as error:
@@ -178,8 +178,8 @@ def _version_of(path: str) -> str:
     return f"{found.st_ino}-{found.st_mtime_ns}"
 
 
-def _kind_of(path: Path) -> str:
-    mode = path.lstat().st_mode
+def kind_of(mode: int) -> str:
+    """Return what *mode*, the `st_mode` of a path, describes, such as "a folder"."""
     return next((name for is_kind, name in _KINDS if is_kind(mode)), "a device")
 
 

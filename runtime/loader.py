@@ -121,7 +121,7 @@ class Loader:
         candidates = self.files(kind)
         candidates.sort(key=lambda path: path.stem != name)
         for path in candidates:
-            text = _code(path).read_text(encoding="utf-8", errors="replace")
+            text = _text(path)
             if path.stem != name and name not in _QUOTED.findall(text):
                 continue
             loaded = self._load(kind, path)
@@ -287,7 +287,7 @@ class CustomRegistry(Registry):
     def names(self) -> List[str]:
         """Return every name, of built-ins and custom files; this imports all of them."""
         for path in self._loader.files(self._folder):
-            text = _code(path).read_text(encoding="utf-8", errors="replace")
+            text = _text(path)
             virtual = _VIRTUAL_NAME.search(text)
             self.module(virtual[1] if virtual else path.stem)
         return super().names()
@@ -300,7 +300,14 @@ class CustomRegistry(Registry):
 
 def _code(path: Path) -> Path:
     """Return the Python file of a custom file or package."""
-    return path / "__init__.py" if path.is_dir() else path
+    inside = path / "__init__.py"
+    return inside if inside.exists() else path
+
+
+def _text(path: Path) -> str:
+    """Return the text of a custom file or package; "" if it is no regular file."""
+    code = _code(path)
+    return code.read_text(encoding="utf-8", errors="replace") if code.is_file() else ""
 
 
 def public_functions(module: ModuleType) -> Dict[str, FunctionType]:

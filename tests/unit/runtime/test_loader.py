@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ from catena.core.context import Context
 from catena.core.plugins import Plugin, StateMark
 from catena.core.types import StateResult
 from catena.runtime.executor import FinishedJob
+from catena.runtime.grains.custom import custom_grains
+from catena.runtime.host import AgentHome
 from catena.runtime.loader import CustomRegistry, MalformedStateError
 from catena.runtime.session import JobSession
 
@@ -429,3 +432,47 @@ def test_malformed_return_of_a_custom_state_fails_as_in_salt(
     (row,) = run("state.single", "own.res", "x").ret.value.values()
     assert row["result"] is False
     assert f"{told} (res, salt://_states/own.py:1)" in row["comment"]
+
+
+@pytest.mark.parametrize(
+    ("put", "what"), [(os.mkfifo, "a pipe"), (os.mkdir, "a folder"), (Path.touch, "")]
+)
+def test_custom_file_that_is_no_regular_file_is_refused_and_synced_again(
+    put: Callable[[Path], None],
+    what: str,
+    module: Callable[[str, str], None],
+    run: Run,
+    place: AgentHome,
+) -> None:
+    module("_modules/orc.py", "def answer():\n    return 42\n")
+    path = place.extmods / "modules/orc.py"
+    path.unlink()
+    put(path)
+    run("saltutil.refresh_modules")
+    refused = run("orc.answer").ret
+    assert not refused.success and "Traceback" not in refused.value
+    if what:
+        assert f"{path}: {what} is in the place of the file" in refused.value
+    assert run("test.ping").ret.value is True
+    assert run("saltutil.sync_modules").ret.value == ["modules.orc"]
+    assert run("orc.answer").ret.value == 42
+
+
+def test_pipe_among_custom_files_is_removed_by_a_sync(
+    module: Callable[[str, str], None], run: Run, place: AgentHome
+) -> None:
+    module("_modules/orc.py", "def answer():\n    return 42\n")
+    os.mkfifo(place.extmods / "modules/other.py")
+    assert run("orc.answer").ret.value == 42
+    assert "test.ping" in run("sys.list_functions").ret.value
+    run("saltutil.sync_modules")
+    assert not (place.extmods / "modules/other.py").exists()
+
+
+def test_pipe_among_custom_grains_does_not_block(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / "a.py")
+    (tmp_path / "b.py").write_text("def two():\n    return {'two': 2}\n")
+    assert custom_grains(tmp_path, {}) == {"two": 2}
+    assert "a pipe is in the place of the file" in caplog.text
