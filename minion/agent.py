@@ -113,7 +113,7 @@ class Agent:
         self._confirm_due = math.inf
         self._outbox = Outbox()
         self._receipts = Receipts()
-        self._returns = ReturnSender(log)
+        self._returns = ReturnSender(log, lambda: clock.now().timestamp())
         self.runner = JobRunner(ports.processes, lambda: self.start, clock, log, self)
         deadline = start.settings.reboot_deadline_minutes * 60.0
         self._after = Afterwards(

@@ -22,6 +22,7 @@ both live. The first of them that sees the other's end creates one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from pathlib import Path
@@ -54,9 +55,16 @@ ROOM_BYTES = 64 * 1024
 #: Files of a folder in the order of their removal. Without an order, a folder is ignored.
 _NAMES = ("return", "aside", "output", "process", "postponed", "spec")
 
+#: Errors of the system that later attempts to read a file meet again.
+_LOST = frozenset([errno.ENOENT, errno.EIO, errno.ELOOP, errno.EISDIR, errno.EBADMSG])
+
 
 class JobFolderError(CatenaError):
     """A job's folder cannot be read."""
+
+
+class ReturnLostError(JobFolderError):
+    """The outcome of a job is damaged or gone, and no later attempt can read it."""
 
 
 @dataclass(frozen=True)
@@ -264,13 +272,14 @@ class JobFolder:
         """Return the outcome, of at most *limit* bytes.
 
         Raises:
-            JobFolderError: there is none, or it is damaged or too large.
+            ReturnLostError: there is none, or it is damaged or too large.
+            JobFolderError: it cannot be read now.
         """
         try:
             body = unseal(read_limited(self.return_path, limit + SEAL_BYTES))
             message = records.decode(JobReturned, _unpacked(body, limit))
         except (ValueError, CatenaError, OSError) as error:
-            raise JobFolderError(f"{self.return_path}: {error}") from None
+            raise return_error(str(self.return_path), error) from None
         return message.ret
 
     def read_aside(self) -> ReturnExtras:
@@ -304,6 +313,16 @@ class JobFolder:
                 self.path.rmdir()
         except (OSError, CatenaError):
             return
+
+
+def return_error(where: str, error: Exception) -> JobFolderError:
+    """Return the error for an outcome that *error* keeps from being read.
+
+    A lack of memory or of descriptors passes; damage does not.
+    """
+    passes = isinstance(error, OSError) and error.errno not in _LOST
+    text = f"{where}: {error}"
+    return JobFolderError(text) if passes else ReturnLostError(text)
 
 
 def _remove(path: Path) -> None:

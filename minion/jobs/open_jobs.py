@@ -83,7 +83,7 @@ class OpenJobs:
         folder = store.folder(jid)
         if jid in self._seen:
             return Leftover(seen=True)
-        if folder.has_return():
+        if store.has_intact_return(folder):
             return Leftover(has_return=True)
         if store.has_return(jid):
             return Leftover(has_logged_return=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from typing import Optional
 
+from catena.core.errors import CatenaError
 from catena.core.files import no_room
 from catena.core.job import JobReturn, JobSpec
 from catena.core.redact import hide_arguments
-from catena.minion.jobs.folder import JobFolderError, ReturnExtras
+from catena.minion.jobs.folder import JobFolderError, ReturnExtras, ReturnLostError
 from catena.minion.jobs.lifecycle import JobEvent, Stage
 from catena.minion.jobs.queue import entry_of
 from catena.minion.jobs.record import Job, Parts
+from catena.minion.jobs.store import JobStore
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
@@ -35,12 +37,12 @@ class Outcomes:
             text: the reason; lines after the first are for people only.
             lasted: how long it ran, seconds.
         """
-        parts = self._parts
-        began = parts.wall() - lasted
-        args, boot = tuple(hide_arguments(spec.args)), parts.boot_id
-        ret = JobReturn(spec.jid, spec.fun, args, False, 1, text, began, lasted, boot_id=boot)
-        parts.log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
-        self._settle(job, JobEvent.fail, wire.pack_body(JobReturned(ret)))
+        self._parts.log.warning(f"job {spec.jid}: {text.splitlines()[0]}")
+        self._settle(job, JobEvent.fail, self._failure(spec, text, lasted))
+
+    def _failure(self, spec: JobSpec, text: str, lasted: float = 0.0) -> bytes:
+        began = self._parts.wall() - lasted
+        return failed_return(spec, text, began, lasted, self._parts.boot_id)
 
     def take(self, job: Job, body: Optional[bytes] = None) -> None:
         """Store the return that a job's process has made.
@@ -93,9 +95,47 @@ class Outcomes:
                 store.keep_return(folder)
                 aside = folder.read_aside()
         except (OSError, JobFolderError) as error:
+            if body is None and isinstance(error, (ReturnLostError, FileNotFoundError)):
+                self._replace(job, error)
             return error
         job.outcome = None
         self._parts.jobs.move(job, JobEvent.keep)
         self._parts.queue.drop(jid)
         self._parts.listener.on_done(jid, aside)
         return None
+
+    def _replace(self, job: Job, error: Exception) -> None:
+        """Let the next attempt store a failure in place of an outcome that cannot be read."""
+        store, jid = self._parts.store, job.jid
+        store.has_intact_return(store.folder(jid))
+        job.outcome = self._failure(order_or_stub(store, jid), lost_text(error))
+
+
+def failed_return(
+    spec: JobSpec, text: str, began: float, lasted: float = 0.0, boot_id: str = ""
+) -> bytes:
+    """Return the body of a JobReturned that gives the reason why a job has no other outcome.
+
+    Args:
+        spec: the order.
+        text: the reason.
+        began: when the job began, seconds since the epoch.
+        lasted: how long it ran, seconds.
+        boot_id: id of the running boot; "" if unknown.
+    """
+    args = tuple(hide_arguments(spec.args))
+    ret = JobReturn(spec.jid, spec.fun, args, False, 1, text, began, lasted, boot_id=boot_id)
+    return wire.pack_body(JobReturned(ret))
+
+
+def lost_text(error: Exception) -> str:
+    """Return the value of a job whose outcome is damaged, with the reason."""
+    return f"the job has ended, but its return was lost on this minion: {error}"
+
+
+def order_or_stub(store: JobStore, jid: str) -> JobSpec:
+    """Return the order of *jid*, or one of an unknown function if damage has taken it."""
+    try:
+        return store.spec(jid)
+    except CatenaError:
+        return JobSpec(jid, "unknown")

@@ -9,7 +9,7 @@ from typing import Any, Container, Dict, Iterable, List, Optional, Sequence, Tup
 
 from catena.core import frozen, ids, payloads, records
 from catena.core.chain_calls import RESUME
-from catena.core.errors import CatenaError, RecordError
+from catena.core.errors import CatenaError, LimitError, RecordError
 from catena.core.files import (
     no_room,
     read_limited,
@@ -24,8 +24,10 @@ from catena.minion.jobs.folder import (
     JobFolder,
     JobFolderError,
     ReturnExtras,
+    ReturnLostError,
     StoredSpec,
     order_of,
+    return_error,
     unlink,
     unpacked_aside,
     unpacked_order,
@@ -143,6 +145,36 @@ class JobStore:
         """Return whether the outcome of *jid* is stored."""
         return self._log.has_return(jid) or self.folder(jid).has_return()
 
+    def has_intact_return(self, folder: JobFolder) -> bool:
+        """Return whether *folder* has an outcome; set a damaged one aside and report it.
+
+        A large outcome is checked when it is sent. One that cannot be set aside counts as intact.
+        """
+        path = folder.return_path
+        if not os.path.lexists(path):  # a link to nothing is damage
+            return False
+        try:
+            if size_of(path) <= LOGGED_BYTES and not self._log.has_return(folder.jid):
+                unseal(read_limited(path, LOGGED_BYTES))
+        except (OSError, ValueError, LimitError) as error:
+            if isinstance(return_error(str(path), error), ReturnLostError):
+                with contextlib.suppress(CatenaError):  # it cannot be renamed
+                    self._set_aside(path, "what the job returned")
+                    return False
+        return True
+
+    def replace_return(self, jid: str, body: bytes) -> None:
+        """Store *body* durably in place of a damaged outcome, which is set aside and reported.
+
+        Raises:
+            OSError: the disk is full.
+            CannotRemoveError: the damaged outcome cannot be set aside.
+        """
+        path = self.folder(jid).return_path
+        if os.path.lexists(path):
+            self._set_aside(path, "what the job returned")
+        self._log.add(JobLogRecord(jid, self._boot_id, ret=body))
+
     def claimed_by(self, jid: str) -> Optional[Claim]:
         """Return the claim on *jid*, or None.
 
@@ -226,7 +258,7 @@ class JobStore:
 
         Raises:
             OSError: the disk is full; the outcome must not be reported.
-            JobFolderError: it is damaged.
+            ReturnLostError: it is damaged.
         """
         self._given.pop(folder.jid, None)
         path, aside = folder.return_path, folder.path / "aside"
@@ -239,8 +271,8 @@ class JobStore:
             return
         try:
             ret = unseal(read_limited(path, LOGGED_BYTES))
-        except ValueError as error:
-            raise JobFolderError(f"{path}: {error}") from None
+        except (ValueError, LimitError) as error:
+            raise return_error(str(path), error) from None
         beside = read_limited(aside, LOGGED_BYTES) if aside.exists() else b""
         self._log.add(JobLogRecord(folder.jid, self._boot_id, ret=ret, aside=beside))
 
@@ -257,7 +289,8 @@ class JobStore:
         """Return the body of a JobReturned in the log; None if it is only in the job's folder.
 
         Raises:
-            JobFolderError: it cannot be read.
+            ReturnLostError: it is damaged.
+            JobFolderError: it cannot be read now.
         """
         if not self._log.has_return(jid):
             return None
@@ -267,7 +300,7 @@ class JobStore:
         try:
             return self._log.read_return(jid)
         except (OSError, ValueError) as error:
-            raise JobFolderError(f"the return of {jid}: {error}") from None
+            raise return_error(f"the return of {jid}", error) from None
 
     def end(self, jid: str, until: int) -> None:
         """Remove a job whose return the master has stored.

@@ -89,7 +89,7 @@ class Supervisor:
             return
         self._forget(job)
         folder = self._parts.store.folder(jid)
-        if folder.has_return():
+        if self._parts.store.has_intact_return(folder):
             self._repeat_output(folder)
             self._outcomes.take(job)
         else:

@@ -26,6 +26,7 @@ from catena.minion.jobs.supervisor import DIED_AGAIN, LOOK_SECONDS, NOT_BEGUN
 from catena.minion.log import Log
 from catena.minion.loop import Loop
 from catena.minion.start.blob import StartData
+from catena.runtime.damage import known
 from catena.transport import wire
 from catena.transport.messages import JobReturned
 
@@ -174,6 +175,58 @@ def test_return_that_is_damaged_or_gone_holds_back_no_chain(
     returned(runner, FOURTH)
     runner.finished(FOURTH)
     assert SECOND in made.jids
+
+
+@pytest.mark.parametrize("damage", ["flipped", "empty", "a folder", "a link to nothing"])
+def test_damaged_return_ends_its_job_with_a_reason(tmp_path: Path, damage: str) -> None:
+    runner, _, told = four_jobs(tmp_path)
+    folder = runner.store.folder(THIRD)
+    folder.claim(Claim(ProcessRef(7, 7, "another boot")))
+    returned(runner, THIRD)
+    spoil(folder.return_path, damage)
+    runner.finished(THIRD)
+    assert told.done == [THIRD]
+    ret = folder.read_return(10_000)
+    assert not ret.success and str(ret.value).startswith("interrupted")
+    (found,) = known(tmp_path / "c")
+    assert found.path == str(folder.return_path) and found.lost == "what the job returned"
+
+
+def test_resumable_job_with_a_damaged_return_continues_from_its_journal(tmp_path: Path) -> None:
+    runner, made, told = four_jobs(tmp_path)
+    folder = runner.store.folder(JID)
+    folder.claim(Claim(ProcessRef(7, 7, "another boot")))
+    returned(runner, JID)
+    spoil(folder.return_path, "flipped")
+    runner.finished(JID)
+    assert told.done == [] and made.jids == [JID, THIRD, JID]
+
+
+def test_return_that_is_damaged_while_the_disk_is_full_is_replaced_by_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner, _, told = four_jobs(tmp_path)
+    returned(runner, THIRD)
+    with monkeypatch.context() as patch:
+        patch.setattr(JobStore, "keep_return", full)
+        runner.finished(THIRD)
+    folder = runner.store.folder(THIRD)
+    spoil(folder.return_path, "flipped")
+    for number in (2, 4, 6):
+        runner.tick(number * LOOK_SECONDS)
+    assert told.done == [THIRD]
+    assert "its return was lost on this minion" in str(folder.read_return(10_000).value)
+
+
+def spoil(path: Path, damage: str) -> None:
+    data = path.read_bytes()
+    path.unlink()
+    if damage == "a folder":
+        path.mkdir()
+    elif damage == "a link to nothing":
+        path.symlink_to("nowhere")
+    else:
+        path.write_bytes(b"" if damage == "empty" else data[:-1] + bytes([data[-1] ^ 1]))
 
 
 def test_return_that_the_master_has_already_holds_back_no_chain(
