@@ -50,6 +50,7 @@ def checks(engines: Sequence[EngineClass] = ENGINES) -> Checks:
             event_findings.reactions,
             job_findings.check,
             event_findings.damaged,
+            event_findings.unreadable,
             event_findings.clock,
         ),
     )

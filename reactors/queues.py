@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgpack
 
+from catena.core.errors import TryLaterError
 from catena.core.events import Event
 
 LOG = logging.getLogger(__name__)
@@ -22,6 +23,10 @@ LOG = logging.getLogger(__name__)
 QUEUE_EVENTS = 1000
 #: Maximum bytes of their packed data; as Python objects they take several times as much.
 QUEUE_BYTES = 1024 * 1024
+#: Failed attempts to read an event before its queue goes on without it, if the table can be read.
+READ_TRIES = 3
+#: Position that no event has, to find out whether the table can be read.
+_NO_POSITION = 0
 #: Shared limits of several queues, as a multiple of the limits of one queue.
 FULL_QUEUES = 16
 
@@ -147,6 +152,10 @@ class EventQueue:
         self._size = 0
         #: Deferred events; all of them come after the whole ones.
         self._pages: deque[_Page] = deque()
+        #: Last position of a page that could not be read; its events are read one at a time.
+        self._single_upto = 0
+        #: Number of failed attempts to read the first event by itself.
+        self._tries = 0
 
     def is_empty(self) -> bool:
         """Return whether every event was removed."""
@@ -181,7 +190,12 @@ class EventQueue:
             while not self._whole and self._pages:
                 await self._read_page()
         except Exception as error:  # noqa: BLE001 - no error of the store may lose an event
-            LOG.warning("cannot read waiting events of %s again yet: %s", self._name, error)
+            LOG.warning(
+                "cannot read waiting events of %s from position %d again yet: %s",
+                self._name,
+                self._pages[0].first,
+                error,
+            )
         return self._whole[0] if self._whole else None
 
     def remove_head(self) -> None:
@@ -209,9 +223,19 @@ class EventQueue:
         """Read the events of the first page; only one of them if the queues hold too many."""
         page = self._pages[0]
         positions = page.positions()
-        if not self._memory.fits(page.count, page.size):
+        if page.first <= self._single_upto:
+            found = await self._read_single(page.first)
             positions = positions[:1]
-        found = await self._read(positions)
+        else:
+            if not self._memory.fits(page.count, page.size):
+                positions = positions[:1]
+            try:
+                found = await self._read(positions)
+            except TryLaterError:
+                raise
+            except Exception:  # noqa: BLE001 - the next iteration reads single events
+                self._single_upto = positions[-1]
+                return
         # During the read, further events may have been appended to the page.
         rest = page.after(len(positions), sum(queued.size for queued in found))
         if rest is None:
@@ -221,12 +245,31 @@ class EventQueue:
         for queued in found:
             self._hold(queued)
         if len(found) < len(positions):
-            self._report_deleted(len(positions) - len(found), positions)
+            self._report_missing(len(positions) - len(found), positions)
 
-    def _report_deleted(self, count: int, positions: Sequence[int]) -> None:
+    async def _read_single(self, position: int) -> Sequence[QueuedEvent]:
+        """Return the event at *position*; nothing if only this event can't be read."""
+        try:
+            found = await self._read([position])
+        except TryLaterError:
+            raise
+        except Exception as error:
+            self._tries += 1
+            if self._tries < READ_TRIES:
+                raise
+            # If this fails too, the table is the problem, and no event is given up.
+            await self._read([_NO_POSITION])
+            LOG.error(
+                "the event of %s at position %d can't be read: %s", self._name, position, error
+            )
+            found = []
+        self._tries = 0
+        return found
+
+    def _report_missing(self, count: int, positions: Sequence[int]) -> None:
         LOG.error(
             "no reaction to %d events of %s: they were deleted from the event table before the "
-            "reactor handled them (positions %d to %d)",
+            "reactor handled them, or can't be read (positions %d to %d)",
             count,
             self._name,
             positions[0],

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from catena.core.clock import Clock
-from catena.core.errors import UsageError
+from catena.core.errors import RecordError, UsageError
 from catena.core.events import Event, Stretch, TagTest, any_tag, is_tag
 from catena.master.events import return_rows, rows
 from catena.master.events.ring import EventRing
 from catena.master.events.rows import EventHead, NewEventRow
 from catena.master.requests.once import Once
 from catena.master.store.database import Store, after_commit
-from catena.master.store.metadata import WITH_ANOTHER, Ready
+from catena.master.store.metadata import WITH_ANOTHER, Ready, StoreCorruptError
+
+LOG = logging.getLogger(__name__)
 
 #: Number of events read from the table at a time.
 PAGE = 500
+#: Errors of a damaged row. An error of the database itself is none of them, and is raised.
+_DAMAGE = (RecordError, StoreCorruptError, LookupError, TypeError, ValueError)
 #: Seconds after which followers learn how far the table is, although no event matched their tags.
 QUIET_SECONDS = 0.2
 
@@ -51,6 +56,23 @@ class _Stored:
     size: int
 
 
+class _Unreadable(NamedTuple):
+    """A damaged row of the event table."""
+
+    seq: int
+    tag: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The events at some positions."""
+
+    events: list[Event]
+    #: Rows that are damaged, so that their events can't be delivered.
+    unreadable: list[_Unreadable] = field(default_factory=list)
+
+
 T = TypeVar("T")
 
 
@@ -66,6 +88,8 @@ class EventBus:
         self._clock = clock
         self._ring = EventRing()
         self._last = 0
+        #: Positions of damaged rows that were reported.
+        self._unreadable: set[int] = set()
         self._on_expected: ExpectedCallback | None = None
         #: Followers that have read everything -> test for the tags that they follow.
         self._waiting: dict[asyncio.Future[None], TagTest] = {}
@@ -229,7 +253,9 @@ class EventBus:
 
     async def events_at(self, positions: Sequence[int]) -> Sequence[Event]:
         """Return the stored events at ascending positions; leave out deleted ones."""
-        return await self._store.read(lambda conn: _events(conn, positions))
+        found = await self._store.read(lambda conn: _events(conn, positions))
+        await self._report_unreadable(found.unreadable)
+        return found.events
 
     async def notify_followers(self) -> None:
         """Notify waiting followers at once how far the table is.
@@ -292,12 +318,23 @@ class EventBus:
         first = self._ring.first
         pruned_upto = self._last if first is None else first - 1
 
-        def read(conn: sa.Connection) -> Stretch:
+        def read(conn: sa.Connection) -> tuple[int, _Found]:
             heads = rows.heads(conn, position, PAGE)
             found = _events(conn, [seq for seq, tag in heads if matches(tag)])
-            return Stretch(heads[-1].seq if heads else max(position, pruned_upto), found)
+            return heads[-1].seq if heads else max(position, pruned_upto), found
 
-        return await self._store.read(read)
+        upto, found = await self._store.read(read)
+        await self._report_unreadable(found.unreadable)
+        return Stretch(upto, found.events)
+
+    async def _report_unreadable(self, damaged: Sequence[_Unreadable]) -> None:
+        """Log each damaged row once, and record an event about it, which `doctor` shows."""
+        for row in damaged:
+            if row.seq in self._unreadable:
+                continue
+            self._unreadable.add(row.seq)
+            LOG.error("event %d (%s) can't be read: %s; nothing reacts to it", *row)
+            await self.fire(rows.UNREADABLE, row._asdict())
 
 
 def _row(new: NewEvent, now: float) -> NewEventRow:
@@ -312,11 +349,33 @@ def _stored(seq: int, new: NewEvent, row: NewEventRow, at: str) -> _Stored:
     return _Stored(event, new.shared_bytes or len(row.data.packed))
 
 
-def _events(conn: sa.Connection, positions: Sequence[int]) -> list[Event]:
-    """Return the stored events at *positions*, also those whose data is in a return."""
+def _events(conn: sa.Connection, positions: Sequence[int]) -> _Found:
+    """Return the stored events at *positions*; after damage, read them one by one."""
+    try:
+        return _Found(_readable(conn, positions))
+    except _DAMAGE:
+        found = _Found([])
+    for position in positions:
+        try:
+            found.events.extend(_readable(conn, [position]))
+        except _DAMAGE as error:
+            (head,) = rows.heads(conn, position - 1, 1)
+            found.unreadable.append(_Unreadable(position, head.tag, str(error)))
+    return found
+
+
+def _readable(conn: sa.Connection, positions: Sequence[int]) -> list[Event]:
+    """Return the stored events at *positions*, also those whose data is in a return.
+
+    Raises:
+        RecordError, StoreCorruptError, LookupError, TypeError, ValueError: a row is damaged.
+    """
     stored = rows.at_positions(conn, positions)
     shared = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
     data = return_rows.data(conn, shared)
+    for row in stored:
+        if row.data is not None and not isinstance(row.data, dict):
+            raise ValueError(f"its data is no mapping but {type(row.data).__name__}")
     return [
         Event(
             row.seq,

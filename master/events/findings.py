@@ -44,6 +44,15 @@ def damaged(conn: sa.Connection, now: float) -> Iterator[Finding]:
         yield Finding("damage", Level.warning, text, f"on {source}: catena doctor minion")
 
 
+def unreadable(conn: sa.Connection, now: float) -> Iterator[Finding]:
+    """Yield the damaged rows of the event table that were met lately."""
+    for event in rows.unreadable_reports(conn, now - DAMAGE_SECONDS, _SHOWN):
+        data = event.data
+        text = f"event {data['seq']} ({data['tag']}) can't be read: {data['error']}"
+        advice = "nothing reacts to it; check the disk, then: catena store check"
+        yield Finding("events", Level.warning, text, advice)
+
+
 def clock(conn: sa.Connection, now: float) -> Iterator[Finding]:
     """Yield a finding if the clock is behind the newest event."""
     yield checkup.clock(rows.newest_time(conn))

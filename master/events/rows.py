@@ -16,6 +16,9 @@ from catena.master.store.lists import padded
 from catena.master.store.metadata import Ready
 from catena.master.store.tables import CURSORS, EVENTS
 
+#: Tag of the event that a row of the event table is damaged.
+UNREADABLE = "catena/event/unreadable"
+
 
 class NewEventRow(NamedTuple):
     """An event about to be stored."""
@@ -120,10 +123,27 @@ def damage_reports(conn: sa.Connection, after: float, limit: int) -> list[Stored
         after: time after which they were stored, seconds since the epoch.
         limit: maximum number of events.
     """
-    query = _EVENT_ROWS.where(EVENTS.c.at > after, EVENTS.c.source != "")
-    query = query.where(EVENTS.c.tag.like("minion/%/event/damaged"))
-    found = conn.execute(query.order_by(EVENTS.c.seq.desc()).limit(limit))
-    return [StoredEvent._make(row) for row in found]
+    rule = (EVENTS.c.source != "") & EVENTS.c.tag.like("minion/%/event/damaged")
+    return _newest(conn, rule, after, limit)
+
+
+def unreadable_reports(conn: sa.Connection, after: float, limit: int) -> list[StoredEvent]:
+    """Return the newest events in which this master reports a damaged row of the event table.
+
+    Args:
+        conn: a snapshot.
+        after: time after which they were stored, seconds since the epoch.
+        limit: maximum number of events.
+    """
+    rule = (EVENTS.c.source == "") & (EVENTS.c.tag == UNREADABLE)
+    return _newest(conn, rule, after, limit)
+
+
+def _newest(
+    conn: sa.Connection, rule: sa.ColumnElement[bool], after: float, limit: int
+) -> list[StoredEvent]:
+    query = _EVENT_ROWS.where(EVENTS.c.at > after, rule).order_by(EVENTS.c.seq.desc())
+    return [StoredEvent._make(row) for row in conn.execute(query.limit(limit))]
 
 
 # -- consumers ---------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ class Table:
         self.reads: list[list[int]] = []
         self.during_read: Callable[[], None] = lambda: None
         self.down = False
+        #: Positions whose rows are damaged.
+        self.damaged: set[int] = set()
 
     def add(self, seq: int, text: str = "") -> QueuedEvent:
         event = self.stored[seq] = Event(seq, "go/x", {"text": text}, "", "web1")
@@ -31,6 +33,8 @@ class Table:
         if self.down:
             raise TryLaterError("the disk is away")
         self.reads.append(list(positions))
+        if self.damaged & set(positions):
+            raise ValueError("no MessagePack")
         found = [self.stored[seq] for seq in positions if seq in self.stored]
         await asyncio.sleep(0)
         self.during_read()
@@ -178,7 +182,10 @@ async def test_events_that_cannot_be_read_stay_in_the_queue(
     table.down = True
     assert await queue.head() is None
     assert (queue.is_empty(), queue.first) == (False, 2)
-    assert "cannot read waiting events of web1 again yet: the disk is away" in caplog.text
+    assert (
+        "cannot read waiting events of web1 from position 2 again yet: the disk is away"
+        in caplog.text
+    )
     table.down = False
     assert await drained(queue) == [2, 3]
 
@@ -211,3 +218,37 @@ async def test_flood_is_logged_once_until_the_queue_has_drained(
             queue.put(table.add(seq))
         assert caplog.text.count("events of web1 arrive faster than the reactor") == flood
         await drained(queue)
+
+
+async def test_unreadable_event_is_named_and_passed_over(
+    table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(queues, "QUEUE_EVENTS", 10)
+    queue = a_queue(table)
+    for seq in range(1, 41):
+        queue.put(table.add(seq))
+    table.damaged = {17}
+    # The events before the damaged one do not wait.
+    assert await drained(queue) == list(range(1, 17))
+    assert "from position 17 again yet" in caplog.text
+    for _ in range(queues.READ_TRIES - 2):
+        assert await queue.head() is None
+    assert await drained(queue) == list(range(18, 41))
+    assert queue.is_empty()
+    assert "the event of web1 at position 17 can't be read: no MessagePack" in caplog.text
+    assert "no reaction to 1 events of web1" in caplog.text
+
+
+async def test_no_event_is_passed_over_while_the_whole_table_is_unreadable(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "QUEUE_EVENTS", 10)
+    queue = a_queue(table)
+    for seq in range(1, 41):
+        queue.put(table.add(seq))
+    table.damaged = set(range(41))
+    assert await drained(queue) == list(range(1, 11))
+    for _ in range(3 * queues.READ_TRIES):
+        assert await queue.head() is None
+    table.damaged = set()
+    assert await drained(queue) == list(range(11, 41))

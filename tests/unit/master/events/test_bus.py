@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from catena.core.clock import SystemClock
 from catena.core.errors import UsageError
 from catena.core.events import Event
 from catena.master.events.bus import EventBus
+from catena.master.events.findings import unreadable
 from catena.master.store.database import Store
 
 Expected = list[tuple[Event, "asyncio.Future[Event]"]]
@@ -48,3 +51,25 @@ async def test_invalid_event_is_never_expected(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="can't be an event's tag"):
             await bus.fire("", {})
         assert calls == []
+
+
+@pytest.mark.parametrize("damage", [b"\xc1", b"\x07"])
+async def test_damaged_row_is_reported_and_the_other_events_are_delivered(
+    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with a_bus(tmp_path) as (bus, _):
+        seqs = [(await bus.fire("a/tag", {"n": n})).seq for n in range(5)]
+    with sqlite3.connect(tmp_path / "master.db") as conn:
+        conn.execute("UPDATE event SET data = ? WHERE seq = ?", (damage, seqs[2]))
+    conn.close()
+    async with a_bus(tmp_path) as (bus, _):
+        follow = bus.follow(["a/*"], seqs[0] - 1)
+        stretch = await anext(follow)
+        assert [event.seq for event in stretch.events] == [*seqs[:2], *seqs[3:]]
+        assert stretch.upto == seqs[-1]
+        assert [event.seq for event in await bus.events_at(seqs)] == [*seqs[:2], *seqs[3:]]
+        (report,) = (await anext(bus.follow(["catena/event/unreadable"], seqs[-1]))).events
+        assert (report.data["seq"], report.data["tag"]) == (seqs[2], "a/tag")
+        (found,) = await bus._store.read(lambda conn: list(unreadable(conn, time.time())))
+        assert f"event {seqs[2]} (a/tag) can't be read" in found.what
+    assert caplog.text.count("nothing reacts to it") == 1

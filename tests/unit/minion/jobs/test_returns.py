@@ -40,7 +40,9 @@ class Link:
         body = message if isinstance(message, JobReturned) else message.body
         if isinstance(body, JobReturned):
             return body.ret.value
-        return records.decode(JobReturned, wire.unpack_body(body, wire.Limit(10_000_000))).ret.value
+        return records.decode(
+            JobReturned, wire.unpack_body(body, wire.Limit(10_000_000))
+        ).ret.value
 
 
 def a_link() -> Any:
