@@ -39,8 +39,13 @@ from catena.transport.wire import only_field
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two log lines about the dropped events of a minion over its rate.
+#: Seconds between two log lines about the dropped messages of a minion over its rate.
 DROPPED_EVERY_SECONDS = 60.0
+#: Maximum reports of one minion on its jobs, per second and below at once: each writes to the
+#: store. Receipts (with refusals) and steps are counted apart. A master resends an order without
+#: a receipt, and a return replaces the steps of its job.
+REPORT_RATE = 1000.0
+REPORT_BURST = 10_000.0
 EVENT_ID_LIMIT = 64
 #: Maximum Hellos of one key, per second and below at once: each may store a session and an event.
 HELLO_RATE = 1.0
@@ -122,12 +127,16 @@ class MinionGate:
         self._rate = RateLimit(rate, rate * 2, parts.clock.monotonic)
         rate = float(parts.output_per_second)
         self._output_rate = RateLimit(rate, rate * 2 + BURST_BYTES, parts.clock.monotonic)
+        self._receipts = RateLimit(REPORT_RATE, REPORT_BURST, parts.clock.monotonic)
+        self._steps = RateLimit(REPORT_RATE, REPORT_BURST, parts.clock.monotonic)
         self._hellos = RateLimit(HELLO_RATE, HELLO_BURST, parts.clock.monotonic)
         self._audits = RateLimit(AUDIT_RATE, AUDIT_BURST, parts.clock.monotonic)
         self._served: Counter[tuple[str, type]] = Counter()
         self._events = Bulk(self._store_event, self._store_events)
-        self._dropped: dict[str, int] = {}
-        self._reported: dict[str, float] = {}
+        #: (minion, kind of message) -> number that were dropped since the last report.
+        self._dropped: Counter[tuple[str, str]] = Counter()
+        #: The same -> monotonic time of the last report.
+        self._reported: dict[tuple[str, str], float] = {}
         self._callers: set[tuple[str, bytes]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._control: dict[type, _Handler] = {
@@ -216,19 +225,19 @@ class MinionGate:
             self._parts.presence.gone(peer)
 
     def sweep(self) -> None:
-        """Remove expired state and log dropped events; call it every few seconds."""
+        """Remove expired state and report dropped messages; call it every few seconds."""
         self._buffer.drop_idle()
         now = self._parts.clock.monotonic()
-        for minion, count in list(self._dropped.items()):
-            if now - self._reported.get(minion, float("-inf")) < DROPPED_EVERY_SECONDS:
+        for key, count in list(self._dropped.items()):
+            if now - self._reported.get(key, float("-inf")) < DROPPED_EVERY_SECONDS:
                 continue
-            self._reported[minion] = now
-            del self._dropped[minion]
+            self._reported[key] = now
+            del self._dropped[key]
+            minion, kind = key
             tag = f"salt/minion/{minion}/dropped"
-            log.warning("%s sent %d events over its rate; they were dropped", minion, count)
-            self._parts.store.later(
-                partial(self._parts.bus.record, tag=tag, data={"id": minion, "events": count})
-            )
+            log.warning("%s sent %d %s over its rate; they were dropped", minion, count, kind)
+            data = {"id": minion, kind: count}
+            self._parts.store.later(partial(self._parts.bus.record, tag=tag, data=data))
 
     async def close(self) -> None:
         """Cancel the requests in progress."""
@@ -246,12 +255,21 @@ class MinionGate:
         return self._parts.presence.grains(peer, minion, envelope)
 
     def _received(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        if not self._receipts.allow(minion):
+            self._dropped[minion, "receipts"] += 1
+            return None
         return self._parts.returns.received(minion, envelope.message)
 
     def _rejected(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        if not self._receipts.allow(minion):
+            self._dropped[minion, "receipts"] += 1
+            return None
         return self._parts.returns.rejected(minion, envelope.message)
 
     def _progressed(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        if not self._steps.allow(minion):
+            self._dropped[minion, "steps"] += 1
+            return None
         return self._parts.returns.progressed(minion, envelope.message.progress)
 
     def _returned(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
@@ -272,7 +290,7 @@ class MinionGate:
             raise NotAllowedError("an event needs an id of at most 64 characters and a tag")
         if not self._rate.allow(minion):
             # Acknowledge it like a stored event, so that the minion does not resend it for ever.
-            self._dropped[minion] = self._dropped.get(minion, 0) + 1
+            self._dropped[minion, "events"] += 1
             self._parts.link.send(peer, m.EventStored(fired.event_id), envelope.msg_id)
             return None
         # Reactors rely on the id: replace whatever the sender wrote by the sender's id.

@@ -8,9 +8,18 @@ from typing import Any, cast
 import pytest
 
 from catena.core.errors import CatenaError, NotFoundError
+from catena.core.job import JobProgress
 from catena.master.gate import minion_gate
 from catena.master.gate.minion_gate import MinionGate
-from catena.transport.messages import Envelope, Failure, PillarReply, PillarRequest
+from catena.transport.messages import (
+    Envelope,
+    Failure,
+    JobProgressed,
+    JobReceived,
+    JobRejected,
+    PillarReply,
+    PillarRequest,
+)
 from catena.transport.peers import Peer
 from tests.support.waiting import run_ready_tasks
 
@@ -88,3 +97,35 @@ async def test_refusals_of_a_full_queue_count_as_requests_in_progress() -> None:
         made.on_message(PEER, QUESTION)
     await made.close()
     assert link.sent == []
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (JobReceived("20260101000000000000", 0), "receipts"),
+        (JobRejected("20260101000000000000", "no"), "receipts"),
+        (JobProgressed(JobProgress("20260101000000000000", 1, "started")), "steps"),
+    ],
+)
+def test_reports_of_jobs_over_the_rate_are_dropped_and_counted(
+    message: object, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = gate(Link(0), Pillar(NotFoundError("")))
+    parts = made._parts
+    stored: list[object] = []
+    keep = SimpleNamespace(
+        received=lambda *said: stored.append(said),
+        rejected=lambda *said: stored.append(said),
+        progressed=lambda *said: stored.append(said),
+    )
+    recorded: list[object] = []
+    cast(Any, parts).returns = keep
+    cast(Any, parts).bus = SimpleNamespace(record=lambda **_: None)
+    cast(Any, parts).store = SimpleNamespace(later=recorded.append)
+    for _ in range(int(minion_gate.REPORT_BURST) + 3):
+        made.on_message(PEER, Envelope(b"report", b"", message))
+    assert len(stored) == minion_gate.REPORT_BURST
+    made.sweep()
+    assert f"web1 sent 3 {kind} over its rate; they were dropped" in caplog.text
+    (event,) = recorded
+    assert cast(Any, event).keywords["data"] == {"id": "web1", kind: 3}
