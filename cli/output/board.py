@@ -17,7 +17,7 @@ from typing import (
 )
 
 from catena.cli.output.fetching import fetching
-from catena.cli.output.tags import parts, spoken
+from catena.cli.output.tags import NESTED, parts, spoken
 from catena.cli.output.text import printable
 from catena.client.follow import ENDED, UNREACHED, JobFollower
 from catena.core.frozen import replace
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 KEPT_FAILURES = 50
 #: Reason of an action that did not run because one before it failed, as in master.chains.decide.
 _PREREQUISITE = "Prerequisite failed"
-#: Text before the failed states of an action that applied states.
-_NESTED = "what failed in it:"
 #: Maximum length of a cell in characters, because minions choose its text.
 _CELL_CHARACTERS = 300
 
@@ -229,7 +227,7 @@ def _cause(action: ActionView) -> str:
     """Return why an action failed, on one line."""
     why = " ".join(spoken(action.comment or action.reason).split())
     # The function that ran the states did not fail itself (`states.function_calls`).
-    return why.partition(_NESTED)[2].lstrip() or why
+    return why.partition(NESTED)[2].lstrip() or why
 
 
 def _with_reason(action: ActionView, why: str) -> str:

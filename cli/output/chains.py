@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence
 
 from catena.cli.output.table import clock, table
-from catena.cli.output.tags import spoken
+from catena.cli.output.tags import NESTED, spoken
 from catena.cli.output.text import paint, printable
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _CHAIN_HUES = {"done": "green", "failed": "light_red", "cancelled": "light_red"}
 
 #: Number of last output lines of a command that are shown without --full.
 _LINES_SHOWN = 5
+#: Maximum number of lines of a failed action's comment that are shown without --full.
+_LINES_OF_FAILURE = 12
 
 #: Events of a chain that do not change its state but are shown to those who watch it.
 _PAUSING = ("paused", "continued")
@@ -125,7 +127,9 @@ def _action(action: ActionView, colour: bool, full: bool) -> Iterator[str]:
     )
     # Only failed or waiting actions need an explanation.
     said = action.comment if action.status == "Failed" else ""
-    for line in printable(spoken(said or action.reason)).splitlines()[: None if full else 12]:
+    for line in printable(spoken(said or action.reason)).splitlines()[
+        : None if full else _LINES_OF_FAILURE
+    ]:
         if action.status != "Completed":
             yield f"       {line}"
     # The comment of a failed action already ends with its last lines of output.
@@ -186,3 +190,12 @@ def event_lines(view: ChainView, item: ChainEventItem, colour: bool) -> Iterator
     status = paint(f"{data['status']:9}", _HUES.get(data["status"], ""), colour)
     reason = f"  ({printable(data['reason'])})" if data.get("reason") else ""
     yield f"{at}  {data['minion']:16} {status} {title}{reason}"
+    if data["status"] == "Failed" and data.get("comment") != data.get("reason"):
+        yield from _failure_lines(str(data.get("comment", "")))
+
+
+def _failure_lines(comment: str) -> Iterator[str]:
+    """Yield why an action failed: its comment, or that of the failed states in it."""
+    text = printable(spoken(comment))
+    for line in (text.partition(NESTED)[2] or text).strip().splitlines()[:_LINES_OF_FAILURE]:
+        yield f"       {line}"

@@ -6,6 +6,8 @@ from typing import Tuple
 
 from catena.core.patterns import lazy_pattern
 
+#: Text before the failed states of an action that applied states (`states.function_calls`).
+NESTED = "what failed in it:"
 _TAG = lazy_pattern(r"([A-Za-z]\w*)_\|-((?:(?!_\|-).)*)_\|-((?:(?!_\|-).)*)_\|-(\w+)")
 
 

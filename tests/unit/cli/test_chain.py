@@ -131,6 +131,27 @@ def test_chain_watch_prints_pauses(event: str) -> None:
     assert line.endswith(f"  chain 7 patch: {event} on web1 by joe")
 
 
+def failed_event(**data: Any) -> list[str]:
+    facts = {"chain": 7, "minion": "web1", "action": 1, "status": "Failed", "reason": "", **data}
+    item = ChainEventItem("catena/chain/7/action/1/fail", facts, "2026-03-01T12:00:00+00:00")
+    return list(event_lines(VIEW, item, False))
+
+
+def test_watch_prints_why_an_action_failed() -> None:
+    nested = "one state failed; what failed in it:\nfile_|-conf_|-/etc/a_|-managed: no\x1b source"
+    head, line = failed_event(comment=nested)
+    assert head.split()[1:3] == ["web1", "Failed"]
+    assert line == "       conf (file.managed): no\\x1b source"
+    assert failed_event(comment="exit code 3")[1:] == ["       exit code 3"]
+    assert len(failed_event(comment="x\n" * 50)) == 13
+
+
+def test_watch_prints_the_reason_of_a_failure_once() -> None:
+    (line,) = failed_event(reason="Prerequisite failed", comment="Prerequisite failed")
+    assert line.endswith("  (Prerequisite failed)")
+    assert len(failed_event(status="Completed", comment="done")) == 1
+
+
 class Master:
     """Answers chain.watch with a draft, then with the chain as it ended."""
 
