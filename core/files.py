@@ -24,6 +24,13 @@ _OPEN_FILES = 256
 _SYNCING = 8
 #: Minimum size of the first read; files of /proc report a size of 0.
 _READ_BYTES = 4096
+#: Names of a process's own streams, which may be pipes that somebody reads.
+_STREAMS = frozenset({"/dev/stdout", "/dev/stderr"})
+_NO_LOG = "{} is a pipe, a socket or a block device; set a file, a device such as /dev/null, or -"
+
+
+class SpecialFileError(CatenaError):
+    """A path that must be a regular file is a pipe, a socket or a device."""
 
 
 class UnsafeFolderError(CatenaError):
@@ -251,6 +258,31 @@ def is_misplaced(path: AnyPath) -> bool:
         return not stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
         return False
+
+
+def open_log(path: AnyPath) -> int:
+    """Return a descriptor that appends to the log file *path*.
+
+    A missing file is created with mode 0600. A named pipe is refused: opening it would wait for a
+    reader, and writing to it would wait while it is full.
+
+    Raises:
+        SpecialFileError: it is a named pipe, a socket or a block device.
+        OSError: it cannot be opened.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        handle = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a pipe without a reader, or a socket
+            raise SpecialFileError(_NO_LOG.format(path)) from None
+        raise
+    mode = os.fstat(handle).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode) or str(path) in _STREAMS):
+        os.close(handle)
+        raise SpecialFileError(_NO_LOG.format(path))
+    os.set_blocking(handle, True)
+    return handle
 
 
 def size_of(path: AnyPath) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 from catena.core.clock import Clock
-from catena.core.files import write_all
+from catena.core.files import SpecialFileError, open_log, write_all
 
 LEVELS = ("error", "warning", "info", "debug")
 
@@ -39,10 +39,12 @@ class Log:
             return cls(2, level, clock)
         try:
             Path(path).parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-            return cls(_opened(path), level, clock, path)
+            return cls(open_log(path), level, clock, path)
         except OSError as error:
             sys.stderr.write(f"{path}: {error.strerror}; logging to stderr\n")
-            return cls(2, level, clock)
+        except SpecialFileError as error:
+            sys.stderr.write(f"log_file: {error}; logging to stderr\n")
+        return cls(2, level, clock)
 
     @property
     def is_file(self) -> bool:
@@ -54,8 +56,8 @@ class Log:
         if not self._path:
             return
         try:
-            fresh = _opened(self._path)
-        except OSError:
+            fresh = open_log(self._path)
+        except (OSError, SpecialFileError):
             # The old file remains open, and the next write tries again.
             return
         os.close(self._handle)
@@ -97,11 +99,6 @@ class Log:
             return not os.path.samestat(Path(self._path).stat(), os.fstat(self._handle))
         except OSError:
             return True
-
-
-def _opened(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    return os.open(path, flags, 0o600)
 
 
 def _escaped(text: str) -> str:

@@ -9,6 +9,8 @@ import time
 from io import TextIOWrapper
 from pathlib import Path
 
+from catena.core.errors import ConfigError
+from catena.core.files import SpecialFileError, open_log
 from catena.core.log_lines import LineFormatter
 
 _LEVELS = {
@@ -36,7 +38,7 @@ class LogFile(logging.FileHandler):
         """Open the file at the log's path; keep the old one if that fails."""
         try:
             fresh = self._open()
-        except OSError:
+        except (OSError, SpecialFileError):
             return
         old = self.setStream(fresh)
         if old is not None:
@@ -52,8 +54,7 @@ class LogFile(logging.FileHandler):
         return not os.path.samestat(there, mine)
 
     def _open(self) -> TextIOWrapper:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        handle = os.open(self.baseFilename, flags, 0o600)
+        handle = open_log(self.baseFilename)
         return os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")
 
 
@@ -66,14 +67,21 @@ def reopen() -> bool:
 
 
 def set_up(log_file: str, level: str) -> None:
-    """Send the log to *log_file* ("-": stderr); the file is made with mode 0600."""
+    """Send the log to *log_file* ("-": stderr); the file is made with mode 0600.
+
+    Raises:
+        ConfigError: *log_file* is a pipe, a socket or a block device.
+    """
     handler: logging.Handler
     if log_file == "-":
         handler = logging.StreamHandler(sys.stderr)
     else:
         path = Path(log_file)
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        handler = LogFile(path)
+        try:
+            handler = LogFile(path)
+        except SpecialFileError as error:
+            raise ConfigError(f"log_file: {error}", "log_file") from None
     form = LineFormatter(
         "%(asctime)s.%(msecs)03dZ %(levelname)-7s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"
     )

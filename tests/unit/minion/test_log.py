@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,13 @@ def test_log_on_stderr_is_no_file(capfd: pytest.CaptureFixture[str]) -> None:
     log.info("a \x1b[2J line")
     assert not log.is_file
     assert "a \\x1b[2J line" in capfd.readouterr().err
+
+
+def test_log_goes_to_stderr_when_a_pipe_is_in_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "minion")
+    assert not opened(tmp_path / "minion").is_file
+    said = capsys.readouterr().err
+    assert "is a pipe, a socket or a block device" in said and "logging to stderr" in said
+    assert opened(Path("/dev/null")).is_file

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import os
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from catena.core.errors import ConfigError
 from catena.master.process import log
 
 
@@ -53,3 +56,41 @@ def test_reopen_says_whether_there_is_a_file(tmp_path: Path, root: logging.Logge
     before = len(list(Path("/proc/self/fd").iterdir()))
     assert log.reopen()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def _bind(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, _bind])
+def test_log_refuses_a_pipe_and_a_socket(
+    tmp_path: Path, root: logging.Logger, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "log")
+    with pytest.raises(ConfigError, match="is a pipe, a socket or a block device"):
+        log.set_up(str(tmp_path / "log"), "info")
+
+
+def test_log_refuses_a_pipe_that_somebody_reads(tmp_path: Path, root: logging.Logger) -> None:
+    os.mkfifo(tmp_path / "log")
+    reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(ConfigError, match="is a pipe"):
+        log.set_up(str(tmp_path / "log"), "info")
+    os.close(reader)
+
+
+def test_log_accepts_a_character_device(root: logging.Logger) -> None:
+    log.set_up("/dev/null", "info")
+    root.error("gone")
+
+
+def test_log_keeps_its_file_when_a_pipe_takes_its_place(
+    tmp_path: Path, root: logging.Logger
+) -> None:
+    path = tmp_path / "master"
+    log.set_up(str(path), "info")
+    path.rename(tmp_path / "master.1")
+    os.mkfifo(path)
+    root.error("somewhere")
+    assert "somewhere" in (tmp_path / "master.1").read_text()
