@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, Mapping, MutableMapping, Tuple
 
-from catena.core.frozen import asdict, dataclass
+from catena.core.frozen import asdict, dataclass, replace
 from catena.core.template_calls import CallNotes, TemplateCall
 
 #: Key of the counts in a state's row; absent if everything was guarded.
@@ -83,6 +83,14 @@ def add_to(row: MutableMapping[str, Any], more: Unguarded) -> None:
     """Add *more* to the counts of a state's row, if it counts anything."""
     if more:
         row[KEY] = (_counts(row.get(KEY)) + more).as_dict()
+
+
+def carry_over(row: MutableMapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Add to *row* the counts of *before*, an earlier row of the same state in the same run."""
+    first, own = _counts(before.get(KEY)), _counts(row.get(KEY))
+    # Both calls are of one state.
+    states = max(first.custom_states - own.custom_states, 0)
+    add_to(row, replace(first, custom_states=states))
 
 
 def total(rows: Mapping[str, Any]) -> Unguarded:

@@ -222,7 +222,7 @@ def get_dir(
     return found
 
 
-@function()
+@function(reads=True)
 def get_file_str(context: Context, path: str, saltenv: Optional[str] = None) -> Any:
     """Return the text of a file of the file server or of this host; False if it is missing."""
     local = _fetch_any(context, path, saltenv)
@@ -290,7 +290,7 @@ def _fetch_any(
     return local if local.is_file() else None
 
 
-@function()
+@function(reads=True)
 def cache_file(
     context: Context,
     /,
@@ -314,7 +314,7 @@ def cache_file(
     return str(local) if local else False
 
 
-@function()
+@function(reads=True)
 def cache_files(context: Context, paths: Any, saltenv: Optional[str] = None) -> List[Any]:
     """Fetch several files into the cache; return the results of cp.cache_file.
 
@@ -327,7 +327,7 @@ def cache_files(context: Context, paths: Any, saltenv: Optional[str] = None) -> 
     return [cache_file(context, name, saltenv) for name in names]
 
 
-@function()
+@function(reads=True)
 def cache_dir(
     context: Context,
     path: str,
@@ -368,7 +368,7 @@ def _matches(pattern: str, path: str) -> bool:
     return fnmatch.fnmatchcase(path, pattern)
 
 
-@function()
+@function(reads=True)
 def cache_master(context: Context, saltenv: Optional[str] = None) -> List[str]:
     """Fetch all files of an environment into the cache; return their paths there."""
     return list(cache_dir(context, _SCHEME, saltenv))

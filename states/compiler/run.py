@@ -9,6 +9,7 @@ from typing import Callable, Dict, List, Optional, Sequence
 from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.frozen import replace
+from catena.core.unguarded import carry_over
 from catena.states.compiler.aggregate import Joins
 from catena.states.compiler.ahead import Ahead
 from catena.states.compiler.call import (
@@ -377,7 +378,9 @@ class StateRun:
         sources = [self._lows[one].as_dict() for one in verdict.changed]
         watch = replace(low, fun="mod_watch")
         extra = {"sfun": low.fun, "__reqs__": {"watch": sources}}
-        return self._caller.row(self._context, watch, Attempt(extra))
+        again = self._caller.row(self._context, watch, Attempt(extra))
+        carry_over(again, row)
+        return again
 
     def _reload(self, low: Low, row: Row) -> None:
         """Reload grains, pillar or modules as a state demands; a failure fails the state."""

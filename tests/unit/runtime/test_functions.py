@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from catena.core.job import JobSpec
+from catena.core.unguarded import KEY
 from catena.runtime.executor import FinishedJob
 from catena.runtime.host import AgentHome
 from catena.runtime.session import JobSession, execution_registry, state_registry
@@ -329,3 +330,15 @@ def test_unmask_false_hides_values_in_templates_too(session: JobSession) -> None
         found = session.context.call(fun, *args, unmask=False)
         assert "pv" not in str(found)
         assert "pv" in str(session.context.call(fun, *args))
+
+
+@pytest.mark.parametrize("call", ["get_file_str", "cache_file", "cache_files"])
+def test_function_that_only_fetches_files_is_inside_the_guard_of_test_mode(
+    run: Run, roots: Path, call: str
+) -> None:
+    (roots / "data").write_text("said")
+    text = "{%% set x = salt['cp.%s']('salt://data') %%}\na: {test.configurable_test_state: []}\n"
+    (roots / "a.sls").write_text(text % call)
+    (row,) = run("state.apply", "a", test=True).ret.value.values()
+    assert KEY not in row
+    assert run(f"cp.{call}", "salt://data").ret.success

@@ -9,7 +9,7 @@ import pytest
 
 from catena.core.plugins import Plugin, Registry, StateMark
 from catena.core.types import StateResult
-from catena.core.unguarded import KEY
+from catena.core.unguarded import KEY, carry_over
 from catena.states.compiler.call import StateCaller
 from tests.unit.states.conftest import MakeWorld
 
@@ -206,3 +206,24 @@ def test_custom_state_is_counted_and_not_guarded(world: MakeWorld, tmp_path: Pat
     w.context = w.context.with_(states=late)
     assert w.ran(test=True)["a"][KEY] == {"custom_states": 1, "commands": 0}
     assert made.exists()
+
+
+def test_row_of_mod_watch_has_the_counts_of_the_call_before_it(world: MakeWorld) -> None:
+    text = (
+        "changer: test.succeed_with_changes\n"
+        "a: {cmd.wait: [{name: 'true'}, {onlyif: 'true'}, {watch: [{test: changer}]}]}\n"
+    )
+    row = world(text).ran(test=True)["a"]
+    # The condition runs before each of the two calls.
+    assert row[KEY] == {"custom_states": 0, "commands": 2}
+
+
+def test_counts_of_two_rows_of_one_state_name_a_custom_state_once() -> None:
+    call = {"function": "cmd.run", "file": "salt://a", "number": 2}
+    before = {KEY: {"custom_states": 1, "commands": 1, "calls": [call]}}
+    row: dict[str, Any] = {KEY: {"custom_states": 1, "commands": 0}}
+    carry_over(row, before)
+    assert row[KEY] == {"custom_states": 1, "commands": 1, "calls": [call]}
+    empty: dict[str, Any] = {}
+    carry_over(empty, {})
+    assert empty == {}
