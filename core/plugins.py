@@ -248,6 +248,13 @@ class Registry:
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def template_names(self) -> Mapping[Tuple[str, str], Callable[..., Any]]:
+        """Return Jinja filters and tests of plug-ins: (kind, name) -> f(context, ...).
+
+        The kind is "filter" or "test". Only custom files have any.
+        """
+        return {}
+
     def forget(self) -> None:
         """Reload late plug-ins at their next use (after saltutil.sync_*)."""
         self._loaded.clear()

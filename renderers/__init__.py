@@ -9,6 +9,10 @@ INDEX = {
     "text": "catena.renderers.plain",
     "py": "catena.renderers.py",
     "gpg": "catena.renderers.gpg",
+    "msgpack": "catena.renderers.plain",
+    "nacl": "catena.renderers.nacl",
+    "pyobjects": "catena.renderers.pyobjects",
+    "yamlex": "catena.renderers.yamlex",
     "mako": "catena.renderers.mako",
     "stateconf": "catena.renderers.stateconf",
 }

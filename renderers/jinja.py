@@ -107,7 +107,7 @@ def render(
     environment = environment_for(context, source.saltenv, told.options)
     names = _names(context, source, sls_names)
     names.update(variables)
-    with environment.seeing(names, source):
+    with environment.seeing(names, source, context):
         made = _rendered(environment, replace(source, text=told.text), names)
     return made.without_first_line() if told.leading else made
 
@@ -205,6 +205,49 @@ class _Loader(jinja2.BaseLoader):
         return text, str(found), same
 
 
+def _at_run_time(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *call* as a filter that Jinja does not call when it compiles a template.
+
+    The result would become part of the bytecode, which outlives the custom file.
+    """
+
+    @jinja2.pass_context
+    def late(_: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs)
+
+    return late
+
+
+class LateNames(Dict[str, Any]):
+    """Filters or tests by name: built-in ones, else those that custom files declare.
+
+    Args:
+        environment: its running rendering decides whose files these are.
+        kind: "filter" or "test".
+        known: the built-in ones.
+    """
+
+    def __init__(self, environment: Environment, kind: str, known: Mapping[str, Any]) -> None:
+        super().__init__(known)
+        self._environment = environment
+        self._kind = kind
+
+    def __missing__(self, name: str) -> Any:
+        context = self._environment.context
+        found = context.functions.template_names() if context is not None else {}
+        return _at_run_time(partial(found[self._kind, name], context))
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name, None) is not None
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        """Return a filter or test, or *default*."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
 class Environment(SandboxedEnvironment):
     """Jinja with Salt's filters, tests and tags, loading from one file client."""
 
@@ -226,25 +269,27 @@ class Environment(SandboxedEnvironment):
             bytecode_cache=cache,
             finalize=printable,
         )
-        self.filters.update(FILTERS)
-        self.tests.update(TESTS)
+        self.filters = LateNames(self, "filter", {**self.filters, **FILTERS})
+        self.tests = LateNames(self, "test", {**self.tests, **TESTS})
         self.globals.update(GLOBALS)
         self.globals.pop("lipsum", None)
         self._names: Dict[str, Any] = {}
         self._source: Optional[Source] = None
+        #: Of the running rendering; None outside.
+        self.context: Optional[Context] = None
 
     @contextmanager
-    def seeing(self, names: Dict[str, Any], source: Source) -> Iterator[None]:
+    def seeing(self, names: Dict[str, Any], source: Source, context: Context) -> Iterator[None]:
         """Let every template that is loaded meanwhile see *names*, however deep it is imported.
 
         A function that a template calls may render another one with this environment.
         """
-        before = self._names, self._source
-        self._names, self._source = names, source
+        before = self._names, self._source, self.context
+        self._names, self._source, self.context = names, source, context
         try:
             yield
         finally:
-            self._names, self._source = before
+            self._names, self._source, self.context = before
 
     def address(self, template: str) -> str:
         """Return a template's name as the person knows it: salt://app/map.jinja."""

@@ -149,10 +149,19 @@ class _Run:
             self.data = mako.render(self._context, self._current(name), names)
         elif name == "stateconf":
             self._stateconf(stage.options)
+        elif name == "pyobjects":
+            from catena.renderers import pyobjects
+
+            names = {**sls_variables(self._source), **self._variables}
+            self.data, self._lines = pyobjects.run(self._context, self._current(name), names)
         elif name == "gpg":
             from catena.renderers import gpg
 
             self.data = gpg.decrypt(self._context, self.rendered())
+        elif name == "nacl":
+            from catena.renderers import nacl
+
+            self.data = nacl.decrypt(self._context, self.rendered())
         elif name in INDEX:
             if name != "text":
                 self._parse(name)
@@ -227,7 +236,13 @@ class _Run:
             made = yaml.load_rendered(text, where, written, self._map)
             self.data, self._lines = made.data, made.lines
             return
+        if name == "yamlex":
+            from catena.renderers import yamlex
+
+            made = yamlex.load_rendered(text, where, written, self._map)
+            self.data, self._lines = made.data, made.lines
+            return
         from catena.renderers import plain
 
-        parse = plain.load_json if name == "json" else plain.load_toml
+        parse: Any = getattr(plain, f"load_{name}")
         self.data = parse(text, where, written, self._map)

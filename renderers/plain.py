@@ -1,9 +1,10 @@
-"""The renderers json, toml and text."""
+"""The renderers json, toml, msgpack and text."""
 
 from __future__ import annotations
 
 import json
 import re
+from importlib import import_module
 from typing import Any
 
 from catena.core.types import SourceLine
@@ -46,14 +47,46 @@ def load_toml(text: str, name: str, original: str, line_map: LineMap) -> Any:
     Raises:
         SourceError: not TOML, or this Python has no TOML parser.
     """
-    try:
-        import tomllib  # novm
-    except ImportError:
-        reason = "the toml renderer needs Python 3.11 or later"
-        raise SourceError(reason, SourceLine(name), original) from None
+    tomllib = _toml_parser()
+    if tomllib is None:
+        reason = "the toml renderer needs Python 3.11, or the Python package tomli on this host"
+        raise SourceError(reason, SourceLine(name), original)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = _TOML_LINE.search(str(error))
         line = line_map(int(found.group(1))) if found else 0
         raise YamlFaultError(f"not TOML: {error}", SourceLine(name, line), original) from None
+
+
+def _toml_parser() -> Any:
+    """Return the module tomllib or its older equal tomli; None without both."""
+    for module in ("tomllib", "tomli"):
+        try:
+            return import_module(module)
+        except ImportError:
+            continue
+    return None
+
+
+def load_msgpack(text: str, name: str, original: str, line_map: LineMap) -> Any:
+    """Return the data of MessagePack, whose bytes `source.decoded` keeps in *text*.
+
+    Raises:
+        SourceError: not one MessagePack value, or this host lacks the package msgpack.
+    """
+    if not text.strip():
+        return None
+    place = SourceLine(name, 1)
+    try:
+        import msgpack
+    except ImportError:
+        reason = "the msgpack renderer needs the Python package msgpack on this host"
+        raise SourceError(reason, place) from None
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+        # The line end behind the #! line is no data.
+        data = data[1:] if original.startswith("\n") and data.startswith(b"\n") else data
+        return msgpack.unpackb(data, strict_map_key=False)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise SourceError(f"not MessagePack: {error or type(error).__name__}", place) from None

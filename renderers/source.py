@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence, Tuple
 
 from catena.core.errors import LimitError, RenderError
 from catena.core.frozen import dataclass, field
+from catena.core.patterns import lazy_pattern
 from catena.core.types import SourceLine
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ EXCERPT_AFTER = 2
 _EXCERPT_WIDTH = 200
 #: Maximum number of includes that an error lists: a file that includes itself has many.
 _STEPS = 10
+#: The #! line of a file whose first renderer is msgpack.
+_PACKED = lazy_pattern(rb"#!\s*msgpack\b")
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,14 @@ class DuplicateKeyError(YamlFaultError):
 def decoded(data: bytes, name: str) -> str:
     """Return the text of a file called *name*.
 
+    Bytes of a `#!msgpack` file that are no UTF-8 become lone surrogates, which that renderer
+    turns into bytes again.
+
     Raises:
         SourceError: it is not UTF-8; with the line.
     """
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8", "surrogateescape" if _PACKED.match(data) else "strict")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         wrong = f"byte 0x{data[error.start]:02x} at position {error.start}"

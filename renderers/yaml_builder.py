@@ -192,18 +192,22 @@ class Builder:
                 self._count(following)
                 self._merge(inherited, lines, depth)
             else:
-                key = self._key(following, depth)
-                if key in own:
-                    self._twice(key, notes[key], following)
-                line = following.start_mark.line + 1
-                own[key], below = self._node(self._next(), depth + 1)
-                notes[key] = (line, below) if below else line
+                self._entry(own, notes, following, depth)
             following = self._next()
         if inherited:
             # A key of its own stands where it was written, as in Salt.
             own = {**{key: inherited[key] for key in inherited if key not in own}, **own}
             notes = {**lines, **notes}
         return (set(own) if tag == _TAG + "set" else own), notes
+
+    def _entry(self, own: Dict[Any, Any], notes: Notes, event: Any, depth: int) -> None:
+        """Add one key, which begins with *event*, and its value to a mapping."""
+        key = self._key(event, depth)
+        if key in own:
+            self._twice(key, notes[key], event)
+        line = event.start_mark.line + 1
+        own[key], below = self._node(self._next(), depth + 1)
+        notes[key] = (line, below) if below else line
 
     def _twice(self, key: Any, noted: Any, event: Any) -> None:
         line = self._report.source_line(noted[0] if type(noted) is tuple else noted)

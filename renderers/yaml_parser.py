@@ -5,7 +5,7 @@ What most files are made of does not come here: `yaml_lines` reads it, and tests
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Type
 
 import yaml
 
@@ -23,7 +23,12 @@ class _Loader(_Base):  # type: ignore[misc]  # one of two classes, chosen by wha
 
 
 def parse(
-    text: str, name: str, original: str, line_map: LineMap, keep_lines: bool = True
+    text: str,
+    name: str,
+    original: str,
+    line_map: LineMap,
+    keep_lines: bool = True,
+    builder: Type[Builder] = Builder,
 ) -> Rendered:
     """Return the data of *text*, a rendered form of *original*, with lines of *original*.
 
@@ -37,7 +42,7 @@ def parse(
     try:
         loader = _Loader(text)
         try:
-            data, notes = Builder(loader, report).document()
+            data, notes = builder(loader, report).document()
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:

@@ -124,14 +124,15 @@ class Loader:
             text = _text(path)
             if path.stem != name and name not in _QUOTED.findall(text):
                 continue
-            loaded = self._load(kind, path)
+            loaded = self.load(kind, path)
             if name in (loaded.name, *loaded.aliases) and not loaded.refused:
                 return loaded, ""
             if loaded.refused and name in (path.stem, loaded.name):
                 reason = loaded.refused
         return None, reason
 
-    def _load(self, kind: str, path: Path) -> LoadedModule:
+    def load(self, kind: str, path: Path) -> LoadedModule:
+        """Return a custom file, loaded at the first call."""
         key = (kind, path)
         if key not in self._loaded:
             self._touched = True
@@ -224,6 +225,7 @@ class CustomRegistry(Registry):
         self._loader = loader
         self._folder = folder
         self._built_in = dict(index)
+        self._template_names: Optional[Dict[Tuple[str, str], Callable[..., Any]]] = None
 
     def utilities(self, context: Context) -> Mapping[str, Callable[..., Any]]:
         """Return `__utils__` of a call: the functions of custom `_utils` files."""
@@ -292,9 +294,19 @@ class CustomRegistry(Registry):
             self.module(virtual[1] if virtual else path.stem)
         return super().names()
 
+    def template_names(self) -> Dict[Tuple[str, str], Callable[..., Any]]:
+        """Return the Jinja filters and tests of custom files, as `Registry` describes."""
+        if self._template_names is None:
+            from catena.runtime.salt import jinja_names
+
+            call = partial(_call_function, self._loader)
+            self._template_names = jinja_names.of_files(self._loader, call)
+        return self._template_names
+
     def forget(self) -> None:
         """Reload custom files at their next use."""
         super().forget()
+        self._template_names = None
         self._loader.forget()
 
 

@@ -6,7 +6,7 @@ import uuid
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from catena.core.errors import CatenaError
-from catena.runtime.salt import current
+from catena.runtime.salt import current, jinja_names
 
 Names = Dict[str, Any]
 
@@ -82,18 +82,20 @@ def _compile_text(
 class _Collected:
     """A decorator that notes functions under a name, as `jinja_filter` does."""
 
-    def __init__(self, found: Dict[str, Any], name: Any = None) -> None:
+    def __init__(self, found: Dict[str, Any], kind: str, name: Any = None) -> None:
         self._found = found
+        self._kind = kind
         self._name = name
 
     def __call__(self, function: Any) -> Any:
-        self._found[str(self._name or function.__name__)] = function
-        return function
+        name = str(self._name or function.__name__)
+        self._found[name] = function
+        return jinja_names.note(function, self._kind, name)
 
 
-def _decorator(found: Dict[str, Any]) -> Callable[..., Any]:
+def _decorator(found: Dict[str, Any], kind: str) -> Callable[..., Any]:
     def decorate(name: Any = None) -> Any:
-        return _Collected(found)(name) if callable(name) else _Collected(found, name)
+        return _Collected(found, kind)(name) if callable(name) else _Collected(found, kind, name)
 
     return decorate
 
@@ -103,9 +105,9 @@ def _jinja_decorators() -> Names:
     tests: Dict[str, Any] = {}
     globals_: Dict[str, Any] = {}
     names: Names = {
-        "jinja_filter": _decorator(filters),
-        "jinja_test": _decorator(tests),
-        "jinja_global": _decorator(globals_),
+        "jinja_filter": _decorator(filters, jinja_names.FILTER),
+        "jinja_test": _decorator(tests, jinja_names.TEST),
+        "jinja_global": _decorator(globals_, "global"),
     }
     names["jinja_filter"].salt_jinja_filters = filters
     names["jinja_test"].salt_jinja_tests = tests
