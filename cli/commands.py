@@ -35,6 +35,8 @@ COMMANDS: Mapping[str, Tuple[str, str, str]] = {
     "ssh-run": ("catena.cli.ssh_run", "ssh_run", "List, collect and end runs left on SSH hosts."),
     "ssh-key": ("catena.cli.ssh_key", "ssh_key", "Trust, list and forget host keys for SSH."),
     "store": ("catena.cli.store", "store", "Back up, restore and prune the master's database."),
+    "scaffold": ("catena.cli.scaffold", "scaffold", "Write a first state, module or formula."),
+    "test": ("catena.cli.testing.command", "test", "Test states and formulas of your own."),
     "runner": ("catena.cli.runner", "runner", "Run a function on the master."),
 }
 

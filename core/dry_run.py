@@ -43,10 +43,14 @@ class TestModeError(CatenaError):
     __test__ = False  # pytest must not collect it as a test case
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"test mode refused to {what}; nothing was changed. This state acts without asking "
-            "for test mode: that is an error of catena, please report it"
-        )
+        guard = _GUARD.get()
+        if guard is not None and guard.strict:
+            super().__init__(f"a test must not change this host: refused to {what}")
+        else:
+            super().__init__(
+                f"test mode refused to {what}; nothing was changed. This state acts without "
+                "asking for test mode: that is an error of catena, please report it"
+            )
         self.what = what
 
 
@@ -58,6 +62,8 @@ class _Guard:
     own: Tuple[str, ...]
     #: Commands may be started, because they only read.
     commands: bool = False
+    #: Custom files may change nothing either: they are tested, not used.
+    strict: bool = False
     #: Real paths of temporary files and folders created under this guard.
     made: Set[str] = field(default_factory=set)
 
@@ -93,15 +99,18 @@ def announce(what: str) -> None:
 
 
 @contextmanager
-def refusing_changes(own: Iterable[str] = ()) -> Iterator[None]:
+def refusing_changes(own: Iterable[str] = (), strict: bool = False) -> Iterator[None]:
     """Refuse changes of this host in the calling thread until the block ends.
 
     Args:
         own: files and folders that the agent itself writes.
+        strict: refuse changes by custom files too (`unguarded` has no effect inside).
     """
     _install()
     places = tuple(os.path.realpath(one) for one in own if one)
-    token = _GUARD.set(_Guard(places))
+    outer = _GUARD.get()
+    is_strict = strict or (outer is not None and outer.strict)
+    token = _GUARD.set(_Guard(places, strict=is_strict))
     try:
         yield
     finally:
@@ -124,7 +133,14 @@ def only_looking() -> Iterator[None]:
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Permit everything within the block: no guard can judge the site's own code in it."""
+    """Permit everything within the block: no guard can judge the site's own code in it.
+
+    A strict guard stays.
+    """
+    guard = _GUARD.get()
+    if guard is not None and guard.strict:
+        yield
+        return
     token = _GUARD.set(None)
     try:
         yield

@@ -1,0 +1,1 @@
+"""`catena test`: a test kit for users' own state trees, formulas and custom modules."""
