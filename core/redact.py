@@ -18,6 +18,9 @@ _SECRET_NAME = lazy_pattern(
     re.IGNORECASE,
 )
 
+#: The password in an address: scheme://USER:PASSWORD@HOST.
+_URL_PASSWORD = lazy_pattern(r"(?<=://)([^\s/:@]*):[^\s/]+@")
+
 
 #: Arguments that are hidden completely: data kept off a command's command line, and pillar.
 _SECRET_ARGUMENTS = frozenset({"env", "stdin", "pillar"})
@@ -54,6 +57,22 @@ def hide_named(data: Any, depth: int = 0) -> Any:
     if isinstance(data, (list, tuple)):
         return [hide_named(value, depth + 1) for value in data]
     return hide_credentials(data) if isinstance(data, str) and "://" in data else data
+
+
+def hide_url_passwords(data: Any, depth: int = 0) -> Any:
+    """Return *data* with the passwords of all addresses in its texts and keys hidden."""
+    if depth > _DEPTH_LIMIT:
+        return MASK
+    if isinstance(data, str):
+        return _URL_PASSWORD.sub(rf"\1:{MASK}@", data) if "@" in data else data
+    if isinstance(data, Mapping):
+        return {
+            hide_url_passwords(key, depth + 1): hide_url_passwords(value, depth + 1)
+            for key, value in data.items()
+        }
+    if isinstance(data, (list, tuple)):
+        return [hide_url_passwords(value, depth + 1) for value in data]
+    return data
 
 
 def hide_arguments(values: Sequence[Any]) -> List[Any]:

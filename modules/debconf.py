@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Mapping, Optional
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
@@ -156,11 +156,53 @@ def set_file(context: Context, /, path: str, saltenv: Optional[str] = None, **kw
     Raises:
         CommandExecutionError: debconf refuses an answer, or the file can't be fetched.
     """
+    text = _text(context, path, saltenv)
+    if text is None:
+        return False
+    _set(context, text)
+    return True
+
+
+def _text(context: Context, path: str, saltenv: Optional[str]) -> Optional[str]:
     from catena.modules.file.source import FileSource, fetch
 
     source = FileSource(str(path), saltenv or context.saltenv, skip_verify=True)
     local = fetch(context, source)
-    if local is None:
+    return None if local is None else local.read_text(encoding="utf-8")
+
+
+@function()
+def set_template(
+    context: Context,
+    /,
+    path: str,
+    template: str,
+    context_: Optional[Mapping[str, Any]] = None,
+    defaults: Optional[Mapping[str, Any]] = None,
+    saltenv: Optional[str] = None,
+    **kwargs: Any,
+) -> bool:
+    """Set the answers that a template renders to; return False if the template does not exist.
+
+    Args:
+        context: the host.
+        path: address of the template, as in salt://postfix.selections.jinja.
+        template: jinja, mako or py.
+        context_: names for the template.
+        defaults: names that `context` may override.
+        saltenv: environment.
+        kwargs: `context`, by its own name.
+
+    Raises:
+        CommandExecutionError: debconf refuses an answer, or the template can't be fetched.
+        RenderError: the template fails.
+    """
+    from catena.renderers.templates import render_file
+
+    text = _text(context, path, saltenv)
+    if text is None:
         return False
-    _set(context, local.read_text(encoding="utf-8"))
+    given = dict(kwargs.get("context") or context_ or {})
+    names = {**dict(defaults or {}), **given, "saltenv": saltenv or context.saltenv}
+    _set(context, render_file(context, text, str(template), {**names, "source": str(path)}))
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import codecs
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -43,6 +44,10 @@ class Request:
     verify: Union[bool, str] = True
     #: Path of this client's certificate and key.
     cert: str = ""
+    #: Maximum size of the body in bytes.
+    limit: int = BODY_LIMIT
+    #: Seconds for the whole exchange; 0: only `timeout` for each step.
+    deadline: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,21 +82,106 @@ def ask(request: Request) -> HttpAnswer:
     question = Question(  # the scheme was checked
         request.url, request.data, dict(request.headers), method=request.method
     )
+    watch = _Watch(request.deadline)
     try:
-        try:
-            with _opener(request).open(question, timeout=request.timeout) as found:
-                return _answer(found)
-        except HTTPError as problem:
-            with problem:
-                return _answer(problem, f"HTTP {problem.code}: {problem.reason}")
+        with watch:
+            try:
+                with _opener(request, watch).open(question, timeout=request.timeout) as found:
+                    answer = _answer(found, request.limit)
+            except HTTPError as problem:
+                with problem:
+                    error = f"HTTP {problem.code}: {problem.reason}"
+                    answer = _answer(problem, request.limit, error)
     except URLError as problem:
-        return HttpAnswer(error=str(problem.reason))
+        answer = HttpAnswer(error=str(problem.reason))
     except (OSError, HTTPException, ValueError) as problem:
-        return HttpAnswer(error=str(problem))
+        answer = HttpAnswer(error=str(problem))
+    if watch.has_ended:
+        return HttpAnswer(error=f"the answer took longer than {request.deadline:g} seconds")
+    return answer
 
 
-def _opener(request: Request) -> Any:
-    from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
+class _Watch:
+    """Ends the connections of an exchange at its deadline.
+
+    A time limit of the socket does not: a server that sends a byte now and then never meets it.
+
+    Args:
+        seconds: from the start of the exchange; 0: never.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._sockets: List[Any] = []
+        self._timer: Any = None
+        self.has_ended = False
+
+    def __enter__(self) -> None:
+        if self._seconds:
+            from threading import Timer
+
+            self._timer = Timer(self._seconds, self._end)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def connected(self, sock: Any) -> None:
+        """Note a connection."""
+        self._sockets.append(sock)
+        if self.has_ended:
+            self._end()
+
+    def _end(self) -> None:
+        import socket
+
+        self.has_ended = True
+        for sock in list(self._sockets):
+            # The other side, or the end of the exchange, may have closed it already.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _watched_handlers(request: Request, watch: _Watch) -> List[Any]:
+    """Return handlers of urllib whose connections *watch* may end."""
+    from http.client import HTTPConnection, HTTPSConnection
+    from urllib.request import HTTPHandler, HTTPSHandler
+
+    class Plain(HTTPConnection):
+        """A connection that reports its socket."""
+
+        def connect(self) -> None:
+            super().connect()
+            watch.connected(self.sock)
+
+    class Secure(HTTPSConnection):
+        """A connection that reports its socket."""
+
+        def connect(self) -> None:
+            super().connect()
+            watch.connected(self.sock)
+
+    tls = _tls(request)
+
+    class Http(HTTPHandler):
+        """Opens watched connections."""
+
+        def http_open(self, req: Any) -> Any:
+            return self.do_open(Plain, req)
+
+    class Https(HTTPSHandler):
+        """Opens watched connections over TLS."""
+
+        def https_open(self, req: Any) -> Any:
+            return self.do_open(Secure, req, context=tls)
+
+    return [Http(), Https(context=tls)]
+
+
+def _opener(request: Request, watch: _Watch) -> Any:
+    from urllib.request import HTTPRedirectHandler, build_opener
 
     class Redirects(HTTPRedirectHandler):
         """Follows redirects; sends no password to another host."""
@@ -105,7 +195,7 @@ def _opener(request: Request) -> Any:
                     made.remove_header(name)
             return made
 
-    return build_opener(HTTPSHandler(context=_tls(request)), Redirects)
+    return build_opener(*_watched_handlers(request, watch), Redirects)
 
 
 def _tls(request: Request) -> Any:
@@ -122,10 +212,10 @@ def _tls(request: Request) -> Any:
     return context
 
 
-def _answer(found: Any, error: str = "") -> HttpAnswer:
-    body = found.read(BODY_LIMIT + 1)
-    if len(body) > BODY_LIMIT:
-        return HttpAnswer(error=f"the answer is longer than {BODY_LIMIT} bytes")
+def _answer(found: Any, limit: int, error: str = "") -> HttpAnswer:
+    body = found.read(limit + 1)
+    if len(body) > limit:
+        return HttpAnswer(error=f"the answer is longer than {limit} bytes")
     kind = found.headers.get_content_type()
     charset = _known(found.headers.get_content_charset())
     return HttpAnswer(body, found.status, kind, charset, dict(found.headers), error)

@@ -7,8 +7,15 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from catena.core.context import Context
 from catena.core.errors import CatenaError
 from catena.core.plugins import state
+from catena.core.redact import hide_url_passwords
 from catena.core.types import StateResult
-from catena.modules.pkg.repos.functions import carry_out, refresh_after, repositories
+from catena.modules.pkg.repos.functions import (
+    carry_out,
+    refresh_after,
+    refresh_pending,
+    refuse_masks,
+    repositories,
+)
 from catena.modules.pkg.repos.keys import key_source
 from catena.modules.pkg.repos.plan import RepoPlan
 from catena.modules.shared.arguments import truth
@@ -40,16 +47,20 @@ def managed(
         aptkey: ignored, as apt-key is deprecated: keys are files that `signed-by` names.
         options: enabled or disabled, and the options of pkg.mod_repo.
     """
-    given = _given(options)
+    repo = _prefixed("ppa", ppa) or _prefixed("copr", copr) or name
+    return _shown(_managed(context, name, repo, _given(options)))
+
+
+def _managed(context: Context, name: str, repo: str, given: Dict[str, Any]) -> StateResult:
     mistake, warnings = _mistake(given)
     if mistake:
         return failed(mistake)
-    repo = _prefixed("ppa", ppa) or _prefixed("copr", copr) or name
     # A named repository is enabled, unless its line is a comment. dnf and zypper show the name.
     if not {"enabled", "disabled"} & {*given} and not name.startswith("#"):
         given["enabled"] = True
     given.setdefault("humanname", name)
     try:
+        refuse_masks(repo, given)
         plan = repositories(context).planned(repo, given, context.saltenv)
     except CatenaError as error:
         return failed(f"Failed to configure repo '{name}': {error}")
@@ -62,9 +73,7 @@ def _configured(
 ) -> StateResult:
     """Carry out a plan, or report it in test mode."""
     if not plan.acts():
-        if plan.plain or context.test:
-            return done(f"Package repo '{name}' already configured")
-        return done(f"Configured package repo '{name}'")
+        return _unchanged(context, name, plan, options)
     changes = {"repo": name} if plan.changes == {"repo": plan.name} else plan.changes
     if context.test:
         return would(f"Package repo '{name}' would be configured. {_TEST}", changes)
@@ -78,6 +87,34 @@ def _configured(
         text = f"Failed to configure repo '{name}': it is written, but the refresh failed: {error}"
         return failed(text, changes)
     return done(f"Configured package repo '{name}'", changes)
+
+
+def _unchanged(
+    context: Context, name: str, plan: RepoPlan, options: Mapping[str, Any]
+) -> StateResult:
+    """Fetch the indexes if an earlier run failed to; nothing else is to be done."""
+    try:
+        fetched = not context.test and refresh_pending(context, plan.name, options)
+    except CatenaError as error:
+        text = f"Failed to configure repo '{name}': it is written, but the refresh failed: {error}"
+        return failed(text)
+    if fetched:
+        return done(
+            f"Package repo '{name}' already configured; its indexes were fetched, because the "
+            "last refresh had failed"
+        )
+    if plan.plain or context.test:
+        return done(f"Package repo '{name}' already configured")
+    return done(f"Configured package repo '{name}'")
+
+
+def _shown(result: StateResult) -> StateResult:
+    """Return a result without the passwords of addresses."""
+    changes: Mapping[str, Any] = hide_url_passwords(result.changes)
+    comment = str(hide_url_passwords(result.comment))
+    return StateResult(
+        result.result, changes, comment, tuple(map(hide_url_passwords, result.warnings))
+    )
 
 
 def _given(options: Mapping[str, Any]) -> Dict[str, Any]:
@@ -132,8 +169,11 @@ def absent(
         copr: Fedora's archive OWNER/NAME, instead of *name*.
         options: keyid, to remove that key too; keyid_ppa; refresh.
     """
-    given = _given(options)
     repo = _prefixed("ppa", ppa) or _prefixed("copr", copr) or name
+    return _shown(_absent(context, repo, _given(options)))
+
+
+def _absent(context: Context, repo: str, given: Mapping[str, Any]) -> StateResult:
     try:
         plan = repositories(context).removal(repo, given)
     except CatenaError as error:

@@ -104,6 +104,22 @@ class Provider(Protocol):
         """Return the package that a file belongs to, or ""."""
 
 
+#: Program of a package manager -> the package that has it.
+PACKAGES: Mapping[str, str] = {
+    "apt-cache": "apt",
+    "apt-get": "apt",
+    "apt-mark": "apt",
+    "dnf": "dnf",
+    "dpkg": "dpkg",
+    "dpkg-deb": "dpkg",
+    "dpkg-query": "dpkg",
+    "rpm": "rpm",
+    "zypper": "zypper",
+}
+#: Part of the error of a program that is not installed.
+_NOT_THERE = "No such file or directory"
+
+
 class Tool:
     """Runs a package manager's commands on the host of a context.
 
@@ -140,13 +156,25 @@ class Tool:
         return out
 
     def status(self, *argv: str, cwd: str = "", stdin: str = "") -> Tuple[int, str, str]:
-        """Run a command; return exit code, stdout and stderr."""
+        """Run a command; return exit code, stdout and stderr.
+
+        Raises:
+            CommandExecutionError: it can't be started; the message names the missing package.
+        """
         more = {**({"cwd": cwd} if cwd else {}), **({"stdin": stdin} if stdin else {})}
-        with only_looking() if self._looks else nullcontext():
-            ran: Dict[str, Any] = self._context.call(
-                "cmd.run_all", list(argv), python_shell=False, env=self._env,
-                ignore_retcode=True, **more,
-            )  # fmt: skip
+        try:
+            with only_looking() if self._looks else nullcontext():
+                ran: Dict[str, Any] = self._context.call(
+                    "cmd.run_all", list(argv), python_shell=False, env=self._env,
+                    ignore_retcode=True, **more,
+                )  # fmt: skip
+        except CommandExecutionError as error:
+            package = PACKAGES.get(argv[0])
+            if package is None or _NOT_THERE not in str(error):
+                raise
+            raise CommandExecutionError(
+                f"{argv[0]} is not available on this host: install the package {package}"
+            ) from error
         return int(ran["retcode"]), str(ran["stdout"]), str(ran["stderr"])
 
 

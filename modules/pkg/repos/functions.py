@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.plugins import function
+from catena.core.redact import MASK, hide_url_passwords
+from catena.modules.shared.arguments import truth
 
 if TYPE_CHECKING:
     from catena.modules.pkg.repos.plan import RepoPlan, Repositories
@@ -63,15 +65,51 @@ def run(context: Context, *words: str) -> None:
         raise explained(error) from error
 
 
+def refuse_masks(repo: str, options: Mapping[str, Any]) -> None:
+    """Refuse addresses whose passwords pkg.list_repos has hidden; they would be written.
+
+    Raises:
+        UsageError: an argument has one.
+    """
+    for name, value in (("name", repo), *options.items()):
+        if f":{MASK}@" in str(value):
+            raise UsageError(f"{name}: the password of the address is hidden; write it out")
+
+
 def refresh_after(context: Context, repo: str, options: Mapping[str, Any]) -> None:
     """Fetch the indexes of repositories after one has changed, as `refresh` says.
 
     Raises:
-        CommandExecutionError: the package manager failed.
+        CommandExecutionError: the package manager failed; the next run fetches them again.
     """
+    from catena.modules.pkg.repos import pending
+
     context.scratch.pop(FRESH, None)
-    if repositories(context).refresh(repo, options):
+    asked = options.get("refresh_db", options.get("refresh"))
+    if asked is not None and not truth(asked):
+        return
+    pending.add(context, repo)
+    is_complete = repositories(context).refresh(repo, options)
+    pending.remove(context, None if is_complete else repo)
+    if is_complete:
         context.scratch[FRESH] = True
+
+
+def refresh_pending(context: Context, repo: str, options: Mapping[str, Any]) -> bool:
+    """Fetch the indexes that an earlier run failed to fetch; return whether it did.
+
+    Raises:
+        CommandExecutionError: the package manager failed again.
+    """
+    from catena.modules.pkg.repos import pending
+
+    if not pending.is_due(context, repo):
+        return False
+    asked = options.get("refresh_db", options.get("refresh"))
+    if asked is not None and not truth(asked):
+        return False
+    refresh_after(context, repo, options)
+    return True
 
 
 @function(reads=True)
@@ -82,13 +120,13 @@ def list_repos(context: Context, /, **options: Any) -> Dict[str, Any]:
         context: the call's context.
         options: basedir, the folder of `.repo` files.
     """
-    return repositories(context).listed(options)
+    return dict(hide_url_passwords(repositories(context).listed(options)))
 
 
 @function(reads=True)
 def get_repo(context: Context, /, repo: str, **options: Any) -> Dict[str, Any]:
     """Return one repository, {} if it is not there; with apt, *repo* is a line of sources.list."""
-    return repositories(context).entry(repo, options)
+    return dict(hide_url_passwords(repositories(context).entry(repo, options)))
 
 
 @function()
@@ -109,11 +147,13 @@ def mod_repo(
     Raises:
         CommandExecutionError: a key or file can't be read or written, or the refresh failed.
     """
+    refuse_masks(repo, options)
     plan = repositories(context).planned(repo, options, saltenv)
     if plan.acts():
         carry_out(context, plan)
         refresh_after(context, repo, options)
-    return {repo: plan.after or repositories(context).entry(repo, options)}
+    found = plan.after or repositories(context).entry(repo, options)
+    return dict(hide_url_passwords({repo: found}))
 
 
 @function()
@@ -125,10 +165,10 @@ def del_repo(context: Context, /, repo: str, **options: Any) -> str:
     """
     plan = repositories(context).removal(repo, options)
     if not plan.acts():
-        raise CommandExecutionError(plan.told)
+        raise CommandExecutionError(hide_url_passwords(plan.told))
     carry_out(context, plan)
     refresh_after(context, repo, options)
-    return plan.told
+    return str(hide_url_passwords(plan.told))
 
 
 @function(reads=True)

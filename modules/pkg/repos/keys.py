@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
-from typing import Any, List, Mapping, Optional, Tuple
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Tuple
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
 from catena.core.patterns import lazy_pattern
+from catena.core.redact import hide_url_passwords
 from catena.modules.pkg.repos.openpgp import KEY_LIMIT, binary_keyring, public_keys
 from catena.modules.shared.arguments import listed
+
+if TYPE_CHECKING:
+    from catena.modules.http import Request
 
 _ID = lazy_pattern(r"(?:0[xX])?([0-9A-Fa-f]{8,64})\Z")
 #: Digits of a short id, a long id and a fingerprint.
 _DIGITS = (8, 16, 40)
 #: Port of the protocol hkp.
 _HKP_PORT = 11371
+#: Seconds for the download of one key, and for each step of it.
+DOWNLOAD_SECONDS = 60.0
+_STEP_SECONDS = 15.0
 #: Key in the run's scratch data: downloaded keys by address.
 _DOWNLOADED = "pkg.repos.keys"
 
@@ -104,17 +112,50 @@ def wanted_keyring(
 def _by_address(context: Context, url: str, saltenv: str) -> bytes:
     from catena.modules.file.source import FileSource, fetch, missing
 
-    known = context.scratch.setdefault(_DOWNLOADED, {})
-    if url in known:
+    if url.startswith(("http://", "https://")):
+        known = context.scratch.setdefault(_DOWNLOADED, {})
+        if url not in known:
+            shown = hide_url_passwords(url)
+            known[url] = binary_keyring(_downloaded(url, shown), shown)
         return bytes(known[url])
     wanted = FileSource(url, saltenv, skip_verify=True)
     found = fetch(context, wanted)
     if found is None:
         raise missing(context, wanted)
-    made = binary_keyring(read_limited(found, url), url)
-    if url.startswith(("http://", "https://")):
-        known[url] = made
-    return made
+    return binary_keyring(read_limited(found, url), url)
+
+
+def _request(url: str, headers: Mapping[str, str]) -> Request:
+    from catena.modules.http import Request
+
+    return Request(
+        url,
+        headers=headers,
+        timeout=_STEP_SECONDS,
+        limit=KEY_LIMIT,
+        deadline=DOWNLOAD_SECONDS,
+    )
+
+
+def _downloaded(url: str, shown: str) -> bytes:
+    """Return the answer of a web server, limited in size and time.
+
+    Raises:
+        CommandExecutionError: it failed; the message names the address as *shown*.
+    """
+    from catena.modules.http import ask
+
+    parts = urlsplit(url)
+    headers = {"User-Agent": "catena"}
+    name, at, place = parts.netloc.rpartition("@")
+    if at:
+        pair = unquote(name).encode("utf-8")
+        headers["Authorization"] = f"Basic {b64encode(pair).decode('ascii')}"
+        url = urlunsplit(parts._replace(netloc=place))
+    answer = ask(_request(url, headers))
+    if answer.error:
+        raise CommandExecutionError(f"{shown}: the key can't be fetched: {answer.error}")
+    return answer.body
 
 
 def read_limited(path: Path, origin: str) -> bytes:
@@ -151,15 +192,15 @@ def lookup_address(server: str, digits: str) -> str:
 
 
 def _by_id(context: Context, digits: str, server: str) -> bytes:
-    from catena.modules.http import Request, ask
+    from catena.modules.http import ask
 
     known = context.scratch.setdefault(_DOWNLOADED, {})
     address = lookup_address(server, digits)
     if address not in known:
-        answer = ask(Request(address))
+        answer = ask(_request(address, {}))
         if answer.error:
             raise CommandExecutionError(f"key {digits} of {server}: {answer.error}")
-        made = binary_keyring(answer.body[: KEY_LIMIT + 1], f"key {digits} of {server}")
+        made = binary_keyring(answer.body, f"key {digits} of {server}")
         if not any(key.has_id(digits) for key in public_keys(made, server)):
             raise CommandExecutionError(f"{server} sent another key than {digits}")
         known[address] = made

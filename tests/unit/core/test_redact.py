@@ -6,6 +6,7 @@ from catena.core.redact import (
     MASK,
     hide_arguments,
     hide_named,
+    hide_url_passwords,
     is_secret_name,
     mask,
 )
@@ -40,3 +41,14 @@ def test_secret_arguments_of_commands_are_hidden() -> None:
 def test_nested_secrets_are_hidden_and_booleans_are_kept() -> None:
     data = {"users": [{"name": "a", "password": "p"}], "no_password": True}
     assert hide_named(data) == {"users": [{"name": "a", "password": MASK}], "no_password": True}
+
+
+def test_passwords_of_addresses_are_hidden_wherever_they_stand() -> None:
+    data = {
+        "https://bob:s3cret@a/": ["x http://:s3cret@b c", {"k": ("ftp://u:s3cret@h", 1, None)}],
+        "plain": "https://a.example:8080/x@y and bob@example.org",
+    }
+    assert hide_url_passwords(data) == {
+        f"https://bob:{MASK}@a/": [f"x http://:{MASK}@b c", {"k": [f"ftp://u:{MASK}@h", 1, None]}],
+        "plain": "https://a.example:8080/x@y and bob@example.org",
+    }

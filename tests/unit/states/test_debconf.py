@@ -9,6 +9,7 @@ import pytest
 
 from catena import modules
 from catena.core.context import Context
+from catena.core.errors import RenderError
 from catena.core.plugins import FunctionMark, Registry
 from catena.core.redact import MASK
 from catena.modules import debconf as module
@@ -134,6 +135,21 @@ def test_answers_are_read_by_package(tool: Debconf, context: Context) -> None:
         "mail": rows[:1],
         "other": rows[:1],
     }
+
+
+def test_template_of_answers_is_rendered(tool: Debconf, world: MakeWorld) -> None:
+    text = "{% for name in names %}mail mail/{{ name }} string {{ value }}\n{% endfor %}"
+    made = world(files={"mail.jinja": text}).context
+    context = made.with_(functions=Registry("function", modules.INDEX, FunctionMark))
+    call = ("debconf.set_template", "salt://mail.jinja", "jinja")
+    given = {"names": ["name", "other"], "value": "v"}
+    assert context.call(*call, context={"value": "w"}, defaults=given) is True
+    assert tool.lines == ["mail mail/name string w", "mail mail/other string w"]
+    assert context.call(*call, given) is True
+    assert tool.lines[2:] == ["mail mail/name string v", "mail mail/other string v"]
+    with pytest.raises(RenderError, match=r"salt://mail\.jinja"):
+        context.call(*call)
+    assert context.call("debconf.set_template", "salt://none", "jinja") is False
 
 
 def test_file_of_answers_is_passed_on(tool: Debconf, context: Context) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from catena.core.context import Context
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, UsageError
+from catena.core.redact import MASK
 from catena.modules.pkg import choice
-from catena.modules.pkg.repos import apt
+from catena.modules.pkg.repos import apt, functions
 from catena.modules.pkg.repos.functions import FRESH
 from catena.modules.pkg.repos.openpgp import binary_keyring
 from catena.states import pkgrepo
@@ -180,3 +181,68 @@ def test_repository_of_dnf_is_configured_once(
     assert pkgrepo.absent(context, "tools").comment == "Removed repo tools"
     assert pkgrepo.absent(context, "tools").comment == "Package repo tools is absent"
     assert tool.refreshed == 0
+
+
+SECRET = "deb https://bob:s3cret@a.example/ x main"
+HIDDEN = f"deb https://bob:{MASK}@a.example/ x main"
+
+
+def test_password_of_an_address_is_written_but_never_shown(
+    context: Context, tool: Tool, folder: Path
+) -> None:
+    path = folder / "sources.list"
+    shown: list[Any] = [pkgrepo.managed(context.with_(test=True), SECRET)]
+    shown.append(pkgrepo.managed(context, SECRET))
+    assert path.read_text() == f"{SECRET}\n"
+    assert shown[1].changes == {"repo": HIDDEN}
+    shown.append(pkgrepo.managed(context, SECRET))
+    shown.append(pkgrepo.managed(context, SECRET.replace("s3cret", "s3cret2"), comps="other"))
+    shown += [call(context) for call in (functions.list_repos,)]
+    shown.append(functions.get_repo(context, SECRET))
+    shown.append(functions.mod_repo(context, SECRET, comps="more"))
+    tool.fails = f"cannot fetch {SECRET}"
+    shown.append(pkgrepo.managed(context, SECRET, dist="z"))
+    assert shown[-1].result is False
+    tool.fails = ""
+    shown.append(pkgrepo.absent(context, SECRET))
+    assert "s3cret" not in repr(shown)
+
+
+def test_hidden_password_is_not_written(context: Context, folder: Path) -> None:
+    found = pkgrepo.managed(context, HIDDEN)
+    assert found.result is False
+    assert "the password of the address is hidden" in found.comment
+    with pytest.raises(UsageError, match="uri: the password"):
+        functions.mod_repo(context, LINE, uri=f"https://bob:{MASK}@a.example/")
+    assert not (folder / "sources.list").exists()
+
+
+def test_failed_refresh_is_repeated_by_the_next_run(
+    world: MakeWorld, tool: Tool, folder: Path
+) -> None:
+    tool.fails = "no network"
+    assert pkgrepo.managed(world().context, LINE).result is False
+    again = pkgrepo.managed(world().context, LINE)
+    assert again.result is False and "no network" in again.comment
+    assert tool.refreshed == 2
+    assert pkgrepo.managed(world().context.with_(test=True), LINE).result is True
+    assert pkgrepo.managed(world().context, LINE, refresh=False).result is True
+    assert tool.refreshed == 2
+    tool.fails = ""
+    mended = pkgrepo.managed(world().context, LINE)
+    assert (mended.result, mended.changes) == (True, {})
+    assert "the last refresh had failed" in mended.comment
+    assert pkgrepo.managed(world().context, LINE).comment.endswith("already configured")
+    assert tool.refreshed == 3
+
+
+def test_note_of_a_failed_refresh_holds_no_password(
+    world: MakeWorld, tool: Tool, folder: Path
+) -> None:
+    tool.fails = "no network"
+    made = world().context
+    pkgrepo.managed(made, SECRET)
+    (note,) = made.host.cache_dir.glob("pkg_refresh_due*")
+    assert "s3cret" not in note.read_text()
+    note.write_text("{damaged")
+    assert pkgrepo.managed(world().context, SECRET).result is True

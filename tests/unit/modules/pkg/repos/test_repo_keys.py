@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.modules import http
 from catena.modules.http import HttpAnswer, Request
+from catena.modules.pkg.repos import keys
 from catena.modules.pkg.repos.keys import (
     KeySource,
     key_id,
@@ -16,7 +21,7 @@ from catena.modules.pkg.repos.keys import (
     lookup_address,
     wanted_keyring,
 )
-from catena.modules.pkg.repos.openpgp import binary_keyring
+from catena.modules.pkg.repos.openpgp import KEY_LIMIT, binary_keyring
 from tests.support.openpgp_keys import CURVE, CURVE_FINGERPRINT, CURVE_ID, RSA, RSA_ID
 from tests.unit.states.conftest import MakeWorld
 
@@ -116,3 +121,66 @@ def test_key_of_the_file_server_is_read(world: MakeWorld) -> None:
         wanted_keyring(context, KeySource(urls=("salt://page",)), b"")
     with pytest.raises(CommandExecutionError, match="salt://none"):
         wanted_keyring(context, KeySource(urls=("salt://none",)), b"")
+
+
+class Server(BaseHTTPRequestHandler):
+    """Serves a key, too much, or a byte now and then."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.server.asked.append(self.headers.get("Authorization"))  # type: ignore[attr-defined]
+        try:
+            if self.path == "/key":
+                self.wfile.write(CURVE.encode())
+            elif self.path == "/long":
+                self.wfile.write(b"x" * (KEY_LIMIT + 1))
+            while self.path == "/slow" and not self.server.done.wait(0.05):  # type: ignore[attr-defined]
+                self.wfile.write(b"x")
+        except OSError:
+            return
+
+    def log_message(self, *given: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    made: Any = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    made.asked, made.done = [], Event()
+    thread = Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.done.set()
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def address(server: Any, path: str, user: str = "") -> str:
+    return f"http://{user}127.0.0.1:{server.server_address[1]}{path}"
+
+
+def test_key_is_downloaded_once_with_the_password_of_its_address(
+    world: MakeWorld, server: Any
+) -> None:
+    context = world().context
+    source = KeySource((address(server, "/key", "bob:s%40cret@"),))
+    for _ in range(2):
+        assert wanted_keyring(context, source, b"") == binary_keyring(CURVE.encode(), "k")
+    assert server.asked == ["Basic " + b64encode(b"bob:s@cret").decode()]
+
+
+def test_download_of_a_key_is_limited_in_size(world: MakeWorld, server: Any) -> None:
+    source = KeySource((address(server, "/long", "bob:s3cret@"),))
+    with pytest.raises(CommandExecutionError, match="longer than 4194304 bytes") as caught:
+        wanted_keyring(world().context, source, b"")
+    assert "s3cret" not in str(caught.value)
+
+
+def test_download_of_a_key_ends_at_its_deadline(
+    world: MakeWorld, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "DOWNLOAD_SECONDS", 0.3)
+    with pytest.raises(CommandExecutionError, match=r"took longer than 0\.3 seconds"):
+        wanted_keyring(world().context, KeySource((address(server, "/slow"),)), b"")
