@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bench.row import Row
 
 #: Modules of bench.rows; those that need a quiet machine most come first.
-AREAS = ("cli", "local", "ping", "minion", "bus", "fleet", "files", "ssh", "swarm")
+AREAS = ("cli", "local", "system", "ping", "minion", "bus", "fleet", "files", "ssh", "swarm")
 
 
 def rows_of(area: str) -> Sequence[Row]:

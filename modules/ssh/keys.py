@@ -6,7 +6,9 @@ import base64
 import binascii
 import hashlib
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
@@ -159,14 +161,18 @@ def _lines_checked(options: Tuple[str, ...]) -> Tuple[str, ...]:
     return options
 
 
-def by_key(text: str) -> Dict[str, AuthorizedKey]:
-    """Return the valid keys of a file's text."""
-    found = {}
+@lru_cache(maxsize=2)
+def by_key(text: str) -> Mapping[str, AuthorizedKey]:
+    """Return the valid keys of a file's text.
+
+    The result is cached: each of a run's states about one file asks for the same text.
+    """
+    found: Dict[str, AuthorizedKey] = {}
     for line in text.splitlines():
         one = parse(line)
         if one is not None and fingerprint(one.key) is not None:
             found[one.key] = one
-    return found
+    return MappingProxyType(found)
 
 
 def status_of(text: str, one: AuthorizedKey) -> str:
