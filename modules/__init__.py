@@ -34,6 +34,7 @@ INDEX: Dict[str, str] = {
     "kmod": "catena.modules.kmod",
     "locale": "catena.modules.locale",
     "log": "catena.modules.log",
+    "lvm": "catena.modules.lvm",
     "match": "catena.modules.match",
     "mount": "catena.modules.mount",
     "network": "catena.modules.network.functions",

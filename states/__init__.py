@@ -27,6 +27,7 @@ INDEX: Dict[str, str] = {
     "iptables": "catena.states.iptables",
     "kmod": "catena.states.kmod",
     "locale": "catena.states.locale",
+    "lvm": "catena.states.lvm",
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
     "nftables": "catena.states.nftables",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import pickle
+import pkgutil
+import subprocess
+import sys
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -58,3 +64,35 @@ def _work(work: Callable[[], Any], handle: int) -> None:
         os.write(handle, pickle.dumps(answer))
     finally:
         os._exit(0)
+
+
+def inside(root: Path, work: Callable[[], T]) -> T:
+    """Call *work* as `apart` does, in the Debian root *root*, with this host's loop devices.
+
+    What *work* calls is this process's code, the programs that it runs are those of the root.
+    """
+    _import_all()
+
+    def entered() -> T:
+        subprocess.run(["mount", "--rbind", "/sys", root / "sys"], check=True)
+        for device in Path("/dev").glob("loop[0-9]*"):
+            found = device.stat()
+            os.mknod(root / "dev" / device.name, found.st_mode, found.st_rdev)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", root / "run"], check=True)
+        # Modules that are imported late come from where they are outside.
+        for place in {Path(one).resolve() for one in sys.path if Path(one).is_dir()}:
+            (root / str(place).lstrip("/")).mkdir(parents=True, exist_ok=True)
+            subprocess.run(["mount", "--bind", place, root / str(place).lstrip("/")], check=True)
+        os.chroot(root)
+        os.chdir("/")
+        return work()
+
+    return apart(entered)
+
+
+@cache
+def _import_all() -> None:
+    for name in ("catena.modules", "catena.states"):
+        module = importlib.import_module(name)
+        for inner in pkgutil.walk_packages(module.__path__, f"{name}."):
+            importlib.import_module(inner.name)

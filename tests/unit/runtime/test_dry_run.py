@@ -168,6 +168,13 @@ EXAMPLES = (
     does("ini.options_absent", "{s}/a.ini", sections={"s": ["k"]}),
     does("ini.sections_present", "{s}/a.ini", sections={"t": {"k": "2"}}),
     does("ini.sections_absent", "{s}/a.ini", sections=["s"]),
+    does("lvm.pv_present", "/dev/new"),
+    does("lvm.pv_absent", "/dev/old"),
+    does("lvm.vg_present", "new", devices=["/dev/old"]),
+    does("lvm.vg_absent", "old"),
+    does("lvm.lv_present", "new", vgname="old", size="1G"),
+    does("lvm.lv_present", "data", vgname="old", size="1G"),
+    does("lvm.lv_absent", "data", vgname="old"),
     does("mgrcompat.module_run", "file.touch", m_name="{s}/touched"),
     does("mgrcompat.module_run", "state.single", fun="file.touch", m_name="{s}/touched"),
     does("mount.mounted", "{s}/folder", device="tmpfs", fstype="tmpfs", config="{s}/file"),
@@ -330,6 +337,13 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "nftables.get_rules_json": lambda context, family: [
         {"rule": {"table": "old", "chain": "old"}}
     ],
+    "lvm.pvdisplay": lambda context, name="", **more: {name: {}} if name == "/dev/old" else {},
+    "lvm.vgdisplay": lambda context, name, **more: {name: {}} if name == "old" else {},
+    "lvm.lvdisplay": lambda context, path, **more: (
+        {path: {"Current Logical Extents Associated": "1", "Logical Volume Size": "8192"}}
+        if path == "/dev/old/data"
+        else {}
+    ),
     "locale.avail": lambda context, locale: False,
     "postgres.db_exists": lambda context, name, **server: name == "old",
     "postgres.db_list": lambda context, **server: {"old": dict.fromkeys(("Owner", *_FIXED), "")},
