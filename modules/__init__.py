@@ -6,6 +6,7 @@ from typing import Dict
 
 #: By module name: the Python module with its functions, imported on first use.
 INDEX: Dict[str, str] = {
+    "acl": "catena.modules.acl",
     "aliases": "catena.modules.aliases",
     "alternatives": "catena.modules.alternatives",
     "apache": "catena.modules.apache",

@@ -6,12 +6,14 @@ from typing import Dict
 
 #: State modules by the part of the name before the dot; imported on first use.
 INDEX: Dict[str, str] = {
+    "acl": "catena.states.acl",
     "alias": "catena.states.alias",
     "alternatives": "catena.states.alternatives",
     "apache_conf": "catena.states.apache_conf",
     "apache_module": "catena.states.apache_module",
     "apache_site": "catena.states.apache_site",
     "archive": "catena.states.archive",
+    "blockdev": "catena.states.blockdev",
     "cmd": "catena.states.cmd",
     "cron": "catena.states.cron",
     "debconf": "catena.states.debconf",

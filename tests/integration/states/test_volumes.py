@@ -49,43 +49,58 @@ def devices(tmp_path: Path) -> Iterator[list[str]]:
             subprocess.run(["losetup", "--detach", device], check=True)
 
 
-def test_group_grows_and_goes(context: Context, root: Root, devices: list[str]) -> None:
-    name = f"catena{Path(devices[0]).name}"
+class Caller:
+    """Applies states of LVM and keeps what people see of them."""
 
-    def call(fun: str, *args: Any, test: bool = False, **more: Any) -> tuple[Any, ...]:
-        state = context.states[f"lvm.{fun}"]
-        found: StateResult = state.call(context.with_(test=test), *args, **more)
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def __call__(self, fun: str, *args: Any, test: bool = False, **more: Any) -> tuple[Any, ...]:
+        state = self.context.states[f"lvm.{fun}"]
+        found: StateResult = state.call(self.context.with_(test=test), *args, **more)
         return found.result, sorted(found.changes), found.comment
 
-    def work() -> dict[str, Any]:
-        found: dict[str, Any] = {"tried": call("pv_present", devices[0], test=True)}
-        found["volumes"] = [call("pv_present", one) for one in (*devices, devices[0])]
-        found["none"] = call("pv_present", "/dev/none")
-        found["groups"] = [
+
+def test_volume_is_made_and_removed_once(context: Context, root: Root, devices: list[str]) -> None:
+    call, device = Caller(context), devices[0]
+
+    def work() -> list[Any]:
+        return [
+            call("pv_present", device, test=True),
+            *(call("pv_present", device) for _ in range(2)),
+            call("pv_present", "/dev/none"),
+            *(call("pv_absent", device) for _ in range(2)),
+        ]
+
+    tried, made, again, missing, gone, same = inside(root.path, work)
+    assert tried == (None, [], f"Physical Volume {device} is set to be created")
+    assert made == (True, ["created"], f"Created Physical Volume {device}")
+    assert again == (True, [], f"Physical Volume {device} already present")
+    assert missing[0] is False
+    assert "/dev/none does not exist" in missing[2]
+    assert gone == (True, ["removed"], f"Removed Physical Volume {device}")
+    assert same == (True, [], f"Physical Volume {device} does not exist")
+
+
+def test_group_grows_and_goes(context: Context, root: Root, devices: list[str]) -> None:
+    name, call = f"catena{Path(devices[0]).name}", Caller(context)
+
+    def work() -> list[Any]:
+        context.call("lvm.pvcreate", devices)
+        return [
             call("vg_present", name, devices[:1], physicalextentsize="1m"),
             call("vg_present", name, devices[:1]),
             call("vg_present", name, devices, test=True),
             call("vg_present", name, ",".join(devices)),
             call("vg_present", name, devices),
             call("vg_present", name, ["/dev/none"]),
+            context.call("lvm.vgdisplay", name)[name],
+            *(call("vg_absent", name, test=test)[:2] for test in (True, False, False)),
         ]
-        found["group"] = context.call("lvm.vgdisplay", name)[name]
-        found["gone"] = [
-            call("vg_absent", name, test=True),
-            *(call("vg_absent", name) for _ in range(2)),
-            *(call("pv_absent", devices[0]) for _ in range(2)),
-        ]
-        return found
 
     found = inside(root.path, work)
     first, second = devices
-    assert found["tried"] == (None, [], f"Physical Volume {first} is set to be created")
-    created = f"Created Physical Volume {first}"
-    assert found["volumes"][0] == (True, ["created"], created)
-    assert found["volumes"][2] == (True, [], f"Physical Volume {first} already present")
-    assert found["none"][0] is False
-    assert "/dev/none does not exist" in found["none"][2]
-    made, again, tried, grown, same, wrong = found["groups"]
+    made, again, tried, grown, same, wrong, group, *gone = found
     assert made == (True, ["created"], f"Created Volume Group {name}")
     present = f"Volume Group {name} already present\n{first} is part of Volume Group"
     assert again == (True, [], present)
@@ -94,10 +109,8 @@ def test_group_grows_and_goes(context: Context, root: Root, devices: list[str]) 
     assert same == (True, [], f"{present}\n{second} is part of Volume Group")
     assert wrong[0] is False
     assert wrong[2].endswith("pv /dev/none is not present")
-    group = found["group"]
     assert (group["Current Physical Volumes"], group["Physical Extent Size (kB)"]) == ("2", "1024")
-    assert [row[0] for row in found["gone"]] == [None, True, True, True, True]
-    assert [row[1] for row in found["gone"]] == [[], ["removed"], [], ["removed"], []]
+    assert gone == [(None, []), (True, ["removed"]), (True, [])]
 
 
 def test_volume_says_that_the_kernel_lacks_a_device_mapper(

@@ -26,11 +26,12 @@ from catena.core.dry_run import TestModeError, refusing_changes
 from catena.core.frozen import replace
 from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
-from catena.modules import cron, debconf
+from catena.modules import acl, cron, debconf
 from catena.modules.pip import program as pip
 from catena.modules.pkg.repos import apt
 from catena.modules.shared.command import process
 from catena.runtime.session import JobSession, state_registry
+from catena.states import blockdev
 from catena.states import pkg as pkg_states
 
 REFUSED = "test mode refused to"
@@ -56,6 +57,10 @@ def looks(fun: str, name: str = "{s}/file", /, **args: Any) -> Example:
 
 
 EXAMPLES = (
+    does("acl.present", "{s}/file", acl_type="user", acl_name="daemon", perms="r"),
+    does("acl.absent", "{s}/file", acl_type="user", acl_name="bin"),
+    does("acl.list_present", "{s}/file", acl_type="user", acl_names=["daemon"], perms="r"),
+    does("acl.list_absent", "{s}/file", acl_type="user", acl_names=["bin"]),
     does("alias.present", "new", target="root"),
     does("alias.absent", "old"),
     does("alternatives.install", "tool", link="/usr/bin/tool", path="{s}/new", priority=1),
@@ -70,6 +75,8 @@ EXAMPLES = (
     does("apache_site.disabled", "old"),
     does("archive.extracted", "{s}/out", source="{s}/a.tar", enforce_toplevel=False),
     does("archive.extracted", "{s}/deep/out", source="{s}/a.tar", enforce_toplevel=False),
+    does("blockdev.formatted", "{s}/file", fs_type="ext4"),
+    does("blockdev.tuned", "/dev/loop0", **{"read-ahead": 1}),
     does("cmd.call", "c", func=lambda: Path(os.environ["SANDBOX"], "called").touch()),
     does("cmd.run", "touch {s}/ran"),
     does("cmd.run", "touch {s}/ran", cwd="{s}", stateful=False),
@@ -315,6 +322,11 @@ _FIXED = ("Encoding", "Collate", "Ctype", "Tablespace")
 _ROLE = {"can create databases": False, "password": "", "expiry time": None, "groups": []}
 #: What the functions say by which states look at services, packages and passwords.
 _ANSWERS: dict[str, Callable[..., Any]] = {
+    "acl.getfacl": lambda context, path, **more: acl.parse(
+        f"# file: {path}\n# owner: root\nuser::rw-\nuser:bin:r--\n"
+    ),
+    "disk.fstype": lambda context, device: "xfs",
+    "disk.dump": lambda context, device: {"getra": "256"},
     "alternatives.check_exists": lambda context, name, path: path.startswith("/opt/"),
     "alternatives.display": lambda context, name: f"{name} - manual mode",
     "alternatives.show_current": lambda context, name: "/opt/old",
@@ -510,6 +522,7 @@ def sandbox(
     monkeypatch.setattr(pip, "installed", lambda context, made, fresh=False: {})
     monkeypatch.setattr(apt, "FOLDER", folder / "apt")
     monkeypatch.setattr(debconf, "selections", dict)
+    monkeypatch.setattr(blockdev, "_is_block", lambda name: True)
     monkeypatch.setattr(cron, "load", lambda context, user: cron.parse(_CRONTAB))
     monkeypatch.setattr(shutil, "which", lambda name, **path: f"{folder}/script.sh")
     context = session.context

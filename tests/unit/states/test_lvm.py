@@ -68,7 +68,7 @@ def context(world: MakeWorld) -> Context:
 
 
 def test_volume_is_created_once(volumes: Volumes, context: Context) -> None:
-    wanted = {"vgname": "vg", "size": "10M", "stripes": 2}
+    wanted: dict[str, Any] = {"vgname": "vg", "size": "10M", "stripes": 2}
     tried = lvm.lv_present(context.with_(test=True), "data", **wanted)
     assert (tried.result, tried.comment) == (None, "Logical Volume data is set to be created")
     assert volumes.calls == []
