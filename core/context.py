@@ -15,6 +15,7 @@ from catena.core.dry_run import (
 )
 from catena.core.frozen import dataclass, field, replace
 from catena.core.job import JobSpec
+from catena.core.peer import PeerCall
 from catena.core.plugins import BUILT_IN, Registry
 
 
@@ -150,6 +151,21 @@ class Host(Protocol):
 
     def listen(self) -> Optional[OutputTap]:
         """Return the receiver of the next command's output; None if nobody may see it."""
+
+    def ask_master(self, call: PeerCall) -> Any:
+        """Return what a call on the master, or on other minions, returns.
+
+        Raises:
+            NotAllowedError: the master does not allow it to this minion.
+        """
+
+    def push(self, path: str, source: Path) -> None:
+        """Send a file to this minion's folder on the master.
+
+        Args:
+            path: below that folder.
+            source: the file.
+        """
 
     def running(self) -> List[Dict[str, Any]]:
         """Return the running and queued jobs in the form of saltutil.running."""

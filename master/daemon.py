@@ -32,8 +32,10 @@ from catena.master.executions.engine import Engines
 from catena.master.executions.starts import AgentStarts
 from catena.master.gate.handlers import MinionHandlers
 from catena.master.gate.minion_gate import GateParts, MinionGate, Outcome
+from catena.master.gate.peers import PeerFrontEnd
 from catena.master.gate.pillars import PillarService
 from catena.master.gate.presence import Presence, PresenceParts
+from catena.master.gate.pushed_files import PushedFiles
 from catena.master.gate.views import MinionViews
 from catena.master.jobs.handlers import JobHandlers
 from catena.master.jobs.output import Outputs
@@ -56,7 +58,7 @@ from catena.master.push.hosts import RosterHosts
 from catena.master.push.looks import Looks
 from catena.master.push.reports import HostEvents, NoLink
 from catena.master.push.worker import SshWorker, WorkerParts
-from catena.master.requests import verb
+from catena.master.requests import peer_rights, verb
 from catena.master.requests.blobs import Blobs
 from catena.master.requests.dispatcher import Dispatcher
 from catena.master.requests.handlers import RequestHandlers
@@ -329,6 +331,13 @@ class Master:
             settings.events_per_second,
             settings.job_output_per_second_kib * 1024,
             self._outputs(self.gateway),
+            PushedFiles(
+                Path(settings.cache_dir) / "minions",
+                settings.file_recv,
+                settings.file_recv_max_size * 1024 * 1024,
+                settings.file_recv_minion_mib * 1024 * 1024,
+            ),
+            PeerFrontEnd(peer_rights.parse(settings), lambda: self.dispatcher),
         )
 
     def _outputs(self, link: MessageSender) -> Outputs:

@@ -40,6 +40,7 @@ INDEX: Dict[str, str] = {
     "mount": "catena.modules.mount",
     "network": "catena.modules.network.functions",
     "nftables": "catena.modules.nftables.functions",
+    "openscap": "catena.modules.openscap",
     "pip": "catena.modules.pip.functions",
     "pkg": "catena.modules.pkg.functions",
     "postgres": "catena.modules.postgres.functions",

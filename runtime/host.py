@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     ContextManager,
@@ -31,12 +32,16 @@ from catena.core import frozen
 from catena.core.clock import Clock, SystemClock, read_boot_id
 from catena.core.config.minion import MinionSettings
 from catena.core.context import FileClient, OutputTap, RebootRequest
-from catena.core.errors import InvalidStateError, PillarError
+from catena.core.errors import InvalidStateError, PillarError, UnreachableError
 from catena.core.frozen import dataclass, field
 from catena.core.job import JobProgress, JobSpec
+from catena.core.peer import PeerCall
 from catena.runtime.custom_files import sync_files
 from catena.runtime.grains.collect import GrainSources, collect
 from catena.runtime.output_tap import CommandTap, Meter, Send
+
+if TYPE_CHECKING:
+    from catena.transport.messages import FilePush
 
 #: Commands that reboot a host if none is configured, in order of preference.
 REBOOT_COMMANDS: Tuple[Tuple[str, ...], ...] = (
@@ -185,6 +190,12 @@ class AgentService(Protocol):
             text: this chunk, decoded.
         """
 
+    def peer(self, call: PeerCall) -> Any:
+        """Return what a call through the master returns."""
+
+    def push(self, part: FilePush) -> object:
+        """Send one piece of a file to the master, and return when it is stored."""
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """Accept newly collected grains, for later jobs and the master."""
 
@@ -303,6 +314,22 @@ class BaseHost:
             return None
         return CommandTap(self._meter, send, now=self.clock.monotonic)
 
+    def ask_master(self, call: PeerCall) -> Any:
+        """Refuse: this host has no connection to a master.
+
+        Raises:
+            UnreachableError: always.
+        """
+        raise UnreachableError(f"{call.kind.value} {call.fun} needs a connection to the master")
+
+    def push(self, path: str, source: Path) -> None:
+        """Refuse: this host has no connection to a master.
+
+        Raises:
+            UnreachableError: always.
+        """
+        raise UnreachableError(f"sending {source} needs a connection to the master")
+
     def collect_grains(self) -> Dict[str, Any]:
         """Collect grains now and return them."""
         return collect(grain_sources(self.place))
@@ -415,6 +442,23 @@ class RemoteHost(BaseHost):
                 reached()
 
             yield moved
+
+    def ask_master(self, call: PeerCall) -> Any:
+        """Return what a call through the master returns."""
+        self.settle()
+        return self._service.peer(call)
+
+    def push(self, path: str, source: Path) -> None:
+        """Send a file to this minion's folder on the master, piece by piece.
+
+        Raises:
+            NotAllowedError: the master accepts no files.
+            LimitError: the file is too large.
+        """
+        from catena.runtime.pushed_file import pieces
+
+        for part in pieces(path, source):
+            self._service.push(part)
 
     def running(self) -> List[Dict[str, Any]]:
         """Return the agent's running and queued jobs."""

@@ -193,6 +193,26 @@ class MasterSettings:
         low=1,
         high=100000,
     )
+    peer: Dict[str, Any] = option(
+        {},
+        "Minions (patterns of ids) that may run functions (patterns) on other minions by "
+        "publish.publish. Nobody may by default.",
+    )
+    peer_run: Dict[str, Any] = option(
+        {}, "Minions (patterns of ids) that may call runners (patterns) by saltutil.runner."
+    )
+    peer_wheel: Dict[str, Any] = option(
+        {},
+        "Minions (patterns of ids) that may call wheel functions (patterns) by saltutil.wheel: "
+        "they decide about keys.",
+    )
+    file_recv: bool = option(False, "Accept files that minions send by cp.push.")
+    file_recv_max_size: int = option(
+        100, "Maximum size in MiB of a file that a minion sends.", low=1, high=102400
+    )
+    file_recv_minion_mib: int = option(
+        1024, "Maximum size in MiB of all files that one minion has sent.", low=1, high=1048576
+    )
     job_output_kib: int = option(
         1024,
         "KiB stored of one running job's output on one minion, beside its return; each stored "
@@ -217,7 +237,7 @@ SALT_KEYS = frozenset(
     eauth_acl_module enable_gpu_grains enable_ssh_minions enforce_mine_cache event_match_type
     event_publisher_niceness event_return event_return_blacklist event_return_queue
     event_return_whitelist ext_job_cache ext_pillar_first extension_modules
-    external_auth failhard file_buffer_size file_recv file_recv_max_size fileserver_backend
+    external_auth failhard file_buffer_size fileserver_backend
     fileserver_events fileserver_limit_traversal fileserver_verify_config fips_mode
     gather_job_timeout git_pillar_base git_pillar_provider gitfs_base gitfs_branch
     gitfs_env_whitelist gitfs_global_lock gitfs_provider gitfs_remotes gitfs_root gitfs_saltenv
@@ -227,7 +247,7 @@ SALT_KEYS = frozenset(
     master_job_cache master_roots master_sign_key_name master_sign_pubkey
     max_event_size max_minions max_open_files memcache_expire_seconds minion_data_cache
     minionfs_env module_dirs netapi_enable_clients no_proxy on_demand_ext_pillar open_mode
-    order_masters outputter_dirs peer peer_run permissive_pki_access pidfile pillar_cache
+    order_masters outputter_dirs permissive_pki_access pidfile pillar_cache
     pillar_cache_backend pillar_cache_ttl pillar_opts pillar_safe_render_error ping_on_rotate
     presence_events preserve_minion_cache pub_hwm publish_port publish_session publisher_acl
     publisher_acl_blacklist reactor_niceness reactor_refresh_interval reactor_worker_hwm

@@ -128,7 +128,7 @@ class ClientPerformer:
         }
         await self._bus.fire(events.wheel_new(jid), data)
         try:
-            change = _key_change(reaction)
+            change = wheel_change(reaction.fun, reaction.args, reaction.kwargs)
             changed = await self._master.ask(keys.CHANGE, change, _request_key(reaction, key))
         except CatenaError as error:
             data |= {"return": str(error), "success": False}
@@ -149,12 +149,17 @@ def _job(reaction: Reaction, key: str) -> RunJob:
     return RunJob(**FunctionCall.of(reaction).fields(), idempotency_key=key)
 
 
-def _key_change(reaction: Reaction) -> KeyChange:
-    if reaction.fun not in _WHEEL:
-        raise NotFoundError(unknown("wheel function", reaction.fun, _WHEEL))
-    match = reaction.kwargs.get("match", reaction.args[0] if reaction.args else None)
+def wheel_change(fun: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> KeyChange:
+    """Return the change of keys that a wheel function means.
+
+    Raises:
+        NotFoundError: there is no such function, or it names no keys.
+    """
+    if fun not in _WHEEL:
+        raise NotFoundError(unknown("wheel function", fun[:80], _WHEEL))
+    match = kwargs.get("match", args[0] if args else None)
     if isinstance(match, Mapping):
         match = ",".join(str(name) for names in match.values() for name in names)
     if not isinstance(match, str) or not match:
-        raise NotFoundError(f"wheel.{reaction.fun} needs the argument match: the ids of the keys")
-    return KeyChange(_WHEEL[reaction.fun], match)
+        raise NotFoundError(f"wheel.{fun} needs the argument match: the ids of the keys")
+    return KeyChange(_WHEEL[fun], match)

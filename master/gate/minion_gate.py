@@ -50,16 +50,20 @@ EVENT_ID_LIMIT = 64
 #: Maximum Hellos of one key, per second and below at once: each may store a session and an event.
 HELLO_RATE = 1.0
 HELLO_BURST = 30.0
-#: Maximum concurrent requests of one minion, and below those for pillar, since all minions share
-#: the processes and threads that serve them.
+#: Maximum concurrent requests of one minion, and below those for pillar and for calls on other
+#: hosts, since all minions share the processes and threads that serve them.
 SERVED_LIMIT = 128
 PILLAR_LIMIT = 32
+PEER_LIMIT = 8
 #: Maximum attempts to send an answer to a full queue, and below the pause in seconds.
 SEND_TRIES = 100
 SEND_PAUSE_SECONDS = 0.02
 #: Logged refusals of one minion, per second and below at once.
 AUDIT_RATE = 0.1
 AUDIT_BURST = 20.0
+
+
+_LIMITS = {m.PillarRequest: PILLAR_LIMIT, m.PeerRequest: PEER_LIMIT}
 
 
 class PillarSource(Protocol):
@@ -85,8 +89,15 @@ class BulkFiles(Protocol):
 class PushService(Protocol):
     """Receives files that minions push."""
 
-    def put(self, minion: str, part: m.FilePush) -> None:
+    def put(self, minion: str, part: m.FilePush) -> m.FileStored:
         """Store one piece."""
+
+
+class PeerCalls(Protocol):
+    """Carries out calls that minions ask for."""
+
+    async def call(self, minion: str, request: m.PeerRequest) -> m.PeerReply:
+        """Return the reply to a request of *minion*."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +119,8 @@ class GateParts:
     #: Bytes of running jobs' output that one minion may send.
     output_per_second: int
     outputs: Outputs
-    push: PushService | None = None
+    push: PushService
+    peers: PeerCalls
 
 
 Outcome = asyncio.Future[Any] | Pending | None
@@ -151,6 +163,7 @@ class MinionGate:
             m.JobOutput: self._output,
             m.EventFired: self._event,
             m.PillarRequest: self._pillar,
+            m.PeerRequest: self._peer,
             m.KeyAnnounce: self._announce,
         }
         self._bulk: dict[type, _Handler] = {
@@ -197,7 +210,7 @@ class MinionGate:
         if minion is None:
             raise NotAllowedError("this key is not accepted")
         kind = type(envelope.message)
-        limit = PILLAR_LIMIT if kind is m.PillarRequest else SERVED_LIMIT
+        limit = _LIMITS.get(kind, SERVED_LIMIT)
         if self._served[minion, kind] >= limit:
             raise TryLaterError(f"{limit} such requests of this minion are already in progress")
         if peer.socket == "bulk":
@@ -321,6 +334,9 @@ class MinionGate:
     def _pillar(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         return self._serve(peer, envelope, self._parts.pillar.compile(minion, envelope.message))
 
+    def _peer(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
+        return self._serve(peer, envelope, self._parts.peers.call(minion, envelope.message))
+
     def _announce(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
         public = envelope.message.public_key
 
@@ -344,8 +360,6 @@ class MinionGate:
         return self._serve(peer, envelope, asyncio.to_thread(service.files, minion, request))
 
     def _push(self, peer: Peer, minion: str, envelope: m.Envelope) -> Outcome:
-        if self._parts.push is None:
-            raise NotAllowedError("this master accepts no files from minions")
         service, part = self._parts.push, envelope.message
         return self._serve(peer, envelope, asyncio.to_thread(service.put, minion, part))
 

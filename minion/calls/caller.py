@@ -32,6 +32,7 @@ from catena.core.errors import (
     UnreachableError,
 )
 from catena.core.job import JobProgress
+from catena.core.peer import PeerCall
 from catena.fileserver.remote import Request, one_by_one
 from catena.minion.link.master import link_config
 from catena.minion.start.blob import StartData
@@ -45,11 +46,15 @@ from catena.transport.messages import (
     EventFired,
     EventStored,
     Failure,
+    FilePush,
     FilesReply,
     FilesRequest,
+    FileStored,
     Hello,
     ManifestReply,
     ManifestRequest,
+    PeerReply,
+    PeerRequest,
     PillarReply,
     PillarRequest,
     Refused,
@@ -59,6 +64,8 @@ from catena.transport.messages import (
 CONNECT_SECONDS = 15.0
 _PILLAR_SECONDS = 120.0
 _SECONDS = 60.0
+#: For a call through the master, which waits for other minions.
+_PEER_SECONDS = 100.0
 
 
 class CallerService:
@@ -134,6 +141,16 @@ class CallerService:
     def output(self, jid: str, at: int, size: int, stream: str, text: str) -> bool:
         """Drop the output: the master knows no such job."""
         return True
+
+    def peer(self, call: PeerCall) -> Any:
+        """Return what a call through the master returns."""
+        reply: PeerReply = self._ask("control", PeerRequest(call), PeerReply, _PEER_SECONDS)
+        return reply.value
+
+    def push(self, part: FilePush) -> FileStored:
+        """Send one piece of a file, and return when it is stored."""
+        reply: FileStored = self._ask("bulk", part, FileStored)
+        return reply
 
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """Return False: without a daemon nothing stores grains."""

@@ -10,24 +10,27 @@ from catena.transport import wire
 from catena.transport.failures import failure_of
 from catena.transport.messages import (
     ChunkRequest,
-    ClientReply,
     Envelope,
     FilePush,
     FilesRequest,
     ManifestRequest,
+    PeerRequest,
     PillarRequest,
 )
 
 #: Relayed messages -> the master's socket.
 CARRIED: Mapping[Type[Any], str] = {
     PillarRequest: "control",
+    PeerRequest: "control",
     ManifestRequest: "bulk",
     ChunkRequest: "bulk",
     FilesRequest: "bulk",
     FilePush: "bulk",
 }
 #: Answers that are relayed undecoded: the process that asked checks them.
-ANSWERS = frozenset({"PillarReply", "ManifestReply", "ChunkReply", "FilesReply"})
+ANSWERS = frozenset(
+    {"PillarReply", "PeerReply", "ManifestReply", "ChunkReply", "FilesReply", "FileStored"}
+)
 #: Seconds for the master to answer; compiling a pillar takes longest.
 SECONDS = 110.0
 #: Maximum number of concurrent requests on the bulk socket, so that its queue stays short.
@@ -152,9 +155,7 @@ class Relay:
         except CatenaError as error:
             self._fail(question, error)
             return True
-        if sent and isinstance(question.message, FilePush):
-            question.asker.send(ClientReply(True), question.msg_id)
-        elif sent:
+        if sent:
             self._asked[msg_id] = question
         return sent
 

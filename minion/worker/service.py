@@ -27,6 +27,7 @@ from typing import (
 
 from catena.core.errors import CatenaError, TryLaterError, UnreachableError
 from catena.core.job import JobProgress
+from catena.core.peer import PeerCall
 from catena.minion.start.blob import SOCKET
 from catena.minion.worker.event_sender import EventSender
 from catena.transport import wire
@@ -38,13 +39,17 @@ from catena.transport.messages import (
     ClientReply,
     ClientRequest,
     EventFired,
+    FilePush,
     FilesReply,
     FilesRequest,
+    FileStored,
     GrainsUpdate,
     JobOutput,
     JobProgressed,
     ManifestReply,
     ManifestRequest,
+    PeerReply,
+    PeerRequest,
     PillarReply,
     PillarRequest,
 )
@@ -57,6 +62,8 @@ _PAUSE = 0.5
 #: Seconds for an answer; compiling a pillar may take the master long, pieces of files do not.
 _PILLAR_SECONDS = 120.0
 _SECONDS = 60.0
+#: For a call through the master, which waits for other minions.
+_PEER_SECONDS = 100.0
 
 
 class SocketService:
@@ -162,6 +169,16 @@ class SocketService:
             self._attempt = self._attempts()
         return self._progress.send(JobOutput(jid, self._attempt, at, size, stream, text))
 
+    def peer(self, call: PeerCall) -> Any:
+        """Return what a call through the master returns. It is never repeated."""
+        reply: PeerReply = self._ask(PeerRequest(call), _PEER_SECONDS)
+        return reply.value
+
+    def push(self, part: FilePush) -> FileStored:
+        """Send one piece of a file to the master, and return when it is stored."""
+        reply: FileStored = self._patient(part, _SECONDS)
+        return reply
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """Send newly collected grains to the daemon; return False if there is none."""
         try:
@@ -187,9 +204,9 @@ class SocketService:
     def _keep(self, event: EventFired) -> None:
         self._patient(event, _SECONDS)
 
-    def _ask(self, message: Any) -> Any:
+    def _ask(self, message: Any, seconds: float = _SECONDS) -> Any:
         self._events.drain()
-        return self._client.request(message, _SECONDS)
+        return self._client.request(message, seconds)
 
     def _patient(self, message: Any, timeout: float) -> Any:
         self._events.drain()

@@ -13,5 +13,6 @@ INDEX: Dict[str, str] = {
     "mgractionchains": "catena.runtime.functions.mgractionchains",
     "mine": "catena.runtime.functions.mine",
     "pillar": "catena.runtime.functions.pillar",
+    "publish": "catena.runtime.functions.publish",
     "saltutil": "catena.runtime.functions.saltutil",
 }

@@ -17,6 +17,8 @@ from catena.core.plugins import function
 from catena.modules.file.content import write_by
 from catena.modules.file.source import FileSource, fetch
 from catena.modules.file.source import hash_file as hash_of
+from catena.runtime.functions.cp_push import push as push
+from catena.runtime.functions.cp_push import push_dir as push_dir
 
 _SCHEME = "salt://"
 #: Mode of a new file; an existing file keeps its mode.

@@ -8,8 +8,10 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 from catena.core.context import Context
 from catena.core.errors import UsageError
 from catena.core.ids import jid as checked_jid
+from catena.core.peer import PeerCall, PeerKind
 from catena.core.plugins import function
 from catena.runtime.custom_files import KINDS
+from catena.runtime.functions.publish import parted
 
 #: Kinds of custom files that sync_all fetches, in Salt's order; each has its own sync function.
 ALL_KINDS = (
@@ -267,3 +269,58 @@ def clear_cache(context: Context, days: int = -1) -> bool:
         if path.is_file() and path.stat().st_atime < oldest:
             path.unlink()
     return True
+
+
+@function()
+def runner(
+    context: Context, /, name: str, arg: Any = None, kwarg: Any = None, **kwargs: Any
+) -> Any:
+    """Call a runner of the master; its setting `peer_run` must allow it to this minion.
+
+    Args:
+        context: the call's context.
+        name: the runner, as manage.up.
+        arg: its arguments: a value or a list.
+        kwarg: its keyword arguments, as a mapping.
+        kwargs: further keyword arguments; full_return, saltenv, jid and asynchronous are accepted
+            without effect.
+
+    Raises:
+        NotAllowedError: the master does not allow it.
+    """
+    return _on_master(context, PeerKind.runner, name, arg, kwarg, kwargs)
+
+
+@function()
+def wheel(
+    context: Context, /, name: str, arg: Any = None, kwarg: Any = None, **kwargs: Any
+) -> Any:
+    """Call a wheel function of the master; its setting `peer_wheel` must allow it to this minion.
+
+    Args:
+        context: the call's context.
+        name: the function, as key.accept.
+        arg: its arguments: a value or a list.
+        kwarg: its keyword arguments, as a mapping.
+        kwargs: further keyword arguments.
+
+    Raises:
+        NotAllowedError: the master does not allow it.
+    """
+    return _on_master(context, PeerKind.wheel, name, arg, kwarg, kwargs)
+
+
+#: Arguments of saltutil.runner that are not the runner's.
+_OWN = frozenset({"full_return", "saltenv", "jid", "asynchronous"})
+
+
+def _on_master(
+    context: Context, kind: PeerKind, name: str, arg: Any, kwarg: Any, more: Mapping[str, Any]
+) -> Any:
+    args, named = parted(arg)
+    if kwarg is not None and not isinstance(kwarg, Mapping):
+        raise UsageError("kwarg is a mapping of keyword arguments")
+    given = {key: value for key, value in more.items() if key not in _OWN and key[:2] != "__"}
+    return context.host.ask_master(
+        PeerCall(kind, str(name), args, {**named, **(kwarg or {}), **given})
+    )

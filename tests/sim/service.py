@@ -114,6 +114,14 @@ class Service:
         host.stage.soon(lambda: host.with_agent(lambda agent: agent.printed(message)))
         return True
 
+    def peer(self, call: Any) -> Any:
+        """No simulated job asks for this."""
+        raise AssertionError(call)
+
+    def push(self, part: Any) -> object:
+        """No simulated job sends a file."""
+        raise AssertionError(part)
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         """As AgentService."""
         return True

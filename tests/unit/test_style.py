@@ -57,6 +57,7 @@ SHORT = {
     "states/compiler/selection.py": "one option of state runs, which few runs import",
     "states/stateconf.py": "each state module is a file",
     "transport/messages/events.py": "each topic of messages is imported alone",
+    "transport/messages/peer.py": "each topic of messages is imported alone",
     "transport/messages/pillar.py": "each topic of messages is imported alone",
     "transport/zeromq.py": "master and minion import zmq only through it",
 }

@@ -67,6 +67,9 @@ if TYPE_CHECKING:
         FilesRequest as FilesRequest,
     )
     from catena.transport.messages.files import (
+        FileStored as FileStored,
+    )
+    from catena.transport.messages.files import (
         ManifestReply as ManifestReply,
     )
     from catena.transport.messages.files import (
@@ -101,6 +104,12 @@ if TYPE_CHECKING:
     )
     from catena.transport.messages.jobs import (
         ReturnStored as ReturnStored,
+    )
+    from catena.transport.messages.peer import (
+        PeerReply as PeerReply,
+    )
+    from catena.transport.messages.peer import (
+        PeerRequest as PeerRequest,
     )
     from catena.transport.messages.pillar import (
         PillarReply as PillarReply,
@@ -158,8 +167,10 @@ _HOMES: Mapping[str, str] = {
     ),
     "events": "EventFired EventStored",
     "pillar": "PillarRequest PillarReply",
+    "peer": "PeerRequest PeerReply",
     "files": (
-        "ManifestRequest ManifestReply ChunkRequest ChunkReply FilePush FilesRequest FilesReply"
+        "ManifestRequest ManifestReply ChunkRequest ChunkReply FilePush FileStored FilesRequest "
+        "FilesReply"
     ),
     "client": "Failure ClientRequest ClientItem ClientItems ClientReply ClientStop",
 }
@@ -192,6 +203,8 @@ TYPES: Mapping[int, str] = {
     31: "EventStored",
     40: "PillarRequest",
     41: "PillarReply",
+    42: "PeerRequest",
+    43: "PeerReply",
     50: "ManifestRequest",
     51: "ManifestReply",
     52: "ChunkRequest",
@@ -199,6 +212,7 @@ TYPES: Mapping[int, str] = {
     54: "FilePush",
     55: "FilesRequest",
     56: "FilesReply",
+    57: "FileStored",
     60: "KeyRotate",
     61: "KeyAnnounce",
     62: "KeyTaken",
@@ -216,34 +230,34 @@ ALLOWED: Mapping[Tuple[str, str], FrozenSet[str]] = {
     ("control", "master"): frozenset(
         (
             "Hello Ping Pong GrainsUpdate Goodbye JobReceived JobRejected JobProgressed "
-            "JobReturned JobOutput EventFired PillarRequest KeyAnnounce"
+            "JobReturned JobOutput EventFired PillarRequest PeerRequest KeyAnnounce"
         ).split()
     ),
     ("control", "minion"): frozenset(
         (
             "Welcome Refused Ping Pong Goodbye Failure JobOrder JobCancel ReturnStored "
-            "OutputStored EventStored PillarReply KeyRotate KeyTaken"
+            "OutputStored EventStored PillarReply PeerReply KeyRotate KeyTaken"
         ).split()
     ),
     ("bulk", "master"): frozenset(
         "ManifestRequest ChunkRequest FilesRequest ReturnPart FilePush".split()
     ),
     ("bulk", "minion"): frozenset(
-        "ManifestReply ChunkReply FilesReply ReturnStored Failure".split()
+        "ManifestReply ChunkReply FilesReply FileStored ReturnStored Failure".split()
     ),
     ("local", "master"): frozenset("ClientRequest ClientStop".split()),
     ("local", "client"): frozenset("ClientItem ClientItems ClientReply Failure".split()),
     # Job processes and `catena call` to the daemon of their host, which relays to the master.
     ("local", "minion"): frozenset(
         (
-            "ClientRequest ClientStop PillarRequest ManifestRequest ChunkRequest FilesRequest "
-            "EventFired GrainsUpdate JobProgressed JobOutput FilePush"
+            "ClientRequest ClientStop PillarRequest PeerRequest ManifestRequest ChunkRequest "
+            "FilesRequest EventFired GrainsUpdate JobProgressed JobOutput FilePush"
         ).split()
     ),
     ("local", "job"): frozenset(
         (
-            "ClientItem ClientReply Failure PillarReply ManifestReply ChunkReply FilesReply "
-            "EventStored"
+            "ClientItem ClientReply Failure PillarReply PeerReply ManifestReply ChunkReply "
+            "FilesReply FileStored EventStored"
         ).split()
     ),
 }

@@ -72,3 +72,12 @@ class FilePush:
     index: int
     count: int
     data: bytes
+
+
+@dataclass(frozen=True)
+class FileStored:
+    """The master has stored a piece of a pushed file, and with *done* the whole file."""
+
+    path: str
+    sha256: str
+    done: bool

@@ -54,6 +54,10 @@ def site() -> Iterator[Site]:
         "reactor": [{"app/*": [str(folder / "reactor/seen.sls")]}],
         "events_per_second": 20,
         "return_limit_mib": 4,
+        "peer": {"peer[0-9]": ["test\\.(ping|arg)"]},
+        "peer_run": {"peer1": ["manage\\.up"]},
+        "file_recv": True,
+        "file_recv_max_size": 1,
     }
     fleet = Fleet(folder, {}, settings)
     site = Site(fleet)

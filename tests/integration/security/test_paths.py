@@ -14,6 +14,7 @@ from catena.transport.messages import (
     Failure,
     FilePush,
     FilesRequest,
+    FileStored,
     JobOrder,
     JobReceived,
     JobRejected,
@@ -99,10 +100,22 @@ def test_invalid_jid_is_refused(evil: Hostile, jid: str) -> None:
     assert isinstance(evil.ask(ReturnPart(jid, DIGEST, 0, 1, b"x"), "bulk"), Failure)
 
 
-def test_minion_cannot_push_files(site: Site, evil: Hostile) -> None:
-    push = FilePush("../../../../etc/cron.d/x", DIGEST, 0, 1, b"x")
+@pytest.mark.parametrize(
+    "path",
+    ["../../../../etc/cron.d/x", "/etc/cron.d/x", "a/../../x", "a//b", "", ".", "a\0b", "x/" * 40],
+)
+def test_pushed_file_stays_in_the_minions_folder(site: Site, evil: Hostile, path: str) -> None:
+    push = FilePush(path, hashlib.sha256(b"x").hexdigest(), 0, 1, b"x")
     assert isinstance(evil.ask(push, "bulk"), Failure)
     assert not Path("/etc/cron.d/x").exists()
+
+
+def test_pushed_file_is_stored_under_the_name_of_the_connection(site: Site, evil: Hostile) -> None:
+    push = FilePush("victim/evil.txt", hashlib.sha256(b"x").hexdigest(), 0, 1, b"x")
+    assert evil.ask(push, "bulk") == FileStored(push.path, push.sha256, True)
+    (found,) = site.fleet.folder.rglob("evil.txt")
+    assert found.parts[-5:] == ("minions", "evil", "files", "victim", "evil.txt")
+    assert found.read_bytes() == b"x" and found.stat().st_mode & 0o777 == 0o600
 
 
 def test_chunks_of_a_chain_are_served_only_to_their_minion(

@@ -20,6 +20,7 @@ from catena.client.requests.jobs import JobList, RunJob
 from catena.client.requests.minions import MinionList
 from catena.core.errors import CatenaError
 from catena.core.job import JobProgress
+from catena.core.peer import PeerCall, PeerKind
 from catena.transport.messages import (
     ALLOWED,
     ChunkRequest,
@@ -38,6 +39,7 @@ from catena.transport.messages import (
     JobReturned,
     KeyAnnounce,
     ManifestRequest,
+    PeerRequest,
     PillarRequest,
     Ping,
     Pong,
@@ -90,6 +92,7 @@ def base(kind: str, minion: Hostile, jid: str) -> Any:
         "JobOutput": JobOutput(jid, 0, 0, 1, "stdout", "x"),
         "EventFired": EventFired("e", "app/x", {}),
         "PillarRequest": PillarRequest("base", "", {}),
+        "PeerRequest": PeerRequest(PeerCall(PeerKind.publish, "test.ping", tgt="*")),
         "KeyAnnounce": KeyAnnounce(minion.pair.public),
         "ManifestRequest": ManifestRequest("base"),
         "ChunkRequest": ChunkRequest("base", "site.sls", "0" * 64, 0),

@@ -50,6 +50,14 @@ class Agent:
         self.asked.append(("output", text))
         return True
 
+    def peer(self, call: Any) -> Any:
+        self.asked.append(("peer", call))
+        return "answer"
+
+    def push(self, part: Any) -> object:
+        self.asked.append(("push", part.path, part.index, part.count, bytes(part.data)))
+        return None
+
     def grains(self, grains: Mapping[str, Any]) -> bool:
         self.asked.append(("grains", grains["id"]))
         return True

@@ -111,6 +111,12 @@ class RecordingHost:
     def listen(self) -> None:
         return None
 
+    def ask_master(self, call: Any) -> Any:
+        raise AssertionError(call)
+
+    def push(self, path: str, source: Path) -> None:
+        raise AssertionError(path)
+
     def running(self) -> list[dict[str, Any]]:
         return []
 

@@ -6,15 +6,17 @@ import pytest
 import zmq
 
 from catena.core.errors import UnreachableError
+from catena.core.peer import PeerCall, PeerKind
 from catena.minion.link.relay import BULK_WINDOW, SECONDS, Relay
 from catena.transport import wire
 from catena.transport.messages import (
     ChunkReply,
     ChunkRequest,
-    ClientReply,
     Envelope,
     Failure,
     FilePush,
+    FileStored,
+    PeerRequest,
     PillarReply,
     PillarRequest,
 )
@@ -132,10 +134,23 @@ def test_caller_that_disconnected_is_forgotten() -> None:
     assert len(relay) == 0 and not relay.answer(reply(PillarReply({}), link.sent[0][2]))
 
 
-def test_pushed_file_chunk_is_answered_when_it_is_sent() -> None:
+def test_pushed_file_chunk_is_answered_when_the_master_has_stored_it() -> None:
     link, asker = Link(), Asker()
-    Relay(link).ask(asker, asked(FilePush("a", "0" * 64, 0, 1, b"x")), 0.0)
-    assert asker.heard == [(ClientReply(True), bytes([1]) * 16)]
+    relay = Relay(link)
+    relay.ask(asker, asked(FilePush("a", "0" * 64, 0, 1, b"x")), 0.0)
+    assert asker.heard == []
+    stored = FileStored("a", "0" * 64, True)
+    assert relay.answer(reply(stored, link.sent[0][2]))
+    assert asker.heard == [(stored, bytes([1]) * 16)]
+
+
+def test_call_through_the_master_fails_when_the_connection_breaks() -> None:
+    # It is not repeated: the master may have carried it out.
+    link, asker = Link(), Asker()
+    relay = Relay(link)
+    relay.ask(asker, asked(PeerRequest(PeerCall(PeerKind.runner, "manage.up"))), 0.0)
+    relay.lost("control")
+    assert len(relay) == 0 and isinstance(asker.heard[0][0], Failure)
 
 
 def test_answers_to_all_open_requests_fit_the_masters_queue() -> None:
