@@ -20,6 +20,7 @@ INDEX: Dict[str, str] = {
     "dig": "catena.modules.dig",
     "disk": "catena.modules.disk",
     "dnsutil": "catena.modules.dnsutil",
+    "docker": "catena.modules.docker.functions",
     "environ": "catena.modules.environ",
     "event": "catena.modules.event",
     "file": "catena.modules.file.functions",
