@@ -31,6 +31,7 @@ INDEX: Dict[str, str] = {
     "hosts": "catena.modules.hosts",
     "http": "catena.modules.http",
     "ini": "catena.modules.ini",
+    "ip": "catena.modules.ifupdown.functions",
     "iptables": "catena.modules.iptables.functions",
     "jinja": "catena.modules.jinja",
     "kmod": "catena.modules.kmod",

@@ -36,6 +36,7 @@ INDEX: Dict[str, str] = {
     "lvm": "catena.states.lvm",
     "mgrcompat": "catena.states.mgrcompat",
     "module": "catena.states.module",
+    "network": "catena.states.network",
     "nftables": "catena.states.nftables",
     "mount": "catena.states.mount",
     "pip": "catena.states.pip",

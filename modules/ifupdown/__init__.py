@@ -1,0 +1,1 @@
+"""ip.*: network interfaces of Debian's ifupdown."""
