@@ -32,6 +32,7 @@ INDEX: Dict[str, str] = {
     "http": "catena.modules.http",
     "ini": "catena.modules.ini",
     "ip": "catena.modules.ifupdown.functions",
+    "ipset": "catena.modules.ipset",
     "iptables": "catena.modules.iptables.functions",
     "jinja": "catena.modules.jinja",
     "kmod": "catena.modules.kmod",

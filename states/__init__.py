@@ -30,6 +30,7 @@ INDEX: Dict[str, str] = {
     "group": "catena.states.group",
     "host": "catena.states.host",
     "ini": "catena.states.ini",
+    "ipset": "catena.states.ipset",
     "iptables": "catena.states.iptables",
     "kmod": "catena.states.kmod",
     "locale": "catena.states.locale",
