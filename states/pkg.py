@@ -87,7 +87,14 @@ def installed(
 
 
 _INSTALL = frozenset(
-    {"fromrepo", "skip_verify", "install_recommends", "allow_downgrade", "diff_attr"}
+    {
+        "fromrepo",
+        "skip_verify",
+        "install_recommends",
+        "no_recommends",
+        "allow_downgrade",
+        "diff_attr",
+    }
 )
 
 

@@ -60,6 +60,24 @@ def rpm(root: Root, name: str, version: str) -> None:
     )  # fmt: skip
 
 
+_PATCH = """<?xml version="1.0"?>
+<updates><update from="test" status="stable" type="security" version="1">
+<id>{patch}</id><title>a patch</title><release>1</release><issued date="2026-01-01 00:00:00"/>
+<severity>low</severity><references/><description>made by a test</description>
+<pkglist><collection short="t"><name>t</name>
+<package name="{name}" version="{version}" release="1" epoch="0" arch="noarch"
+ src="{name}-{version}-1.src.rpm"><filename>{name}-{version}-1.noarch.rpm</filename></package>
+</collection></pkglist></update></updates>
+"""
+
+
+def patch(root: Root, patch: str, name: str, version: str) -> None:
+    """Add a patch to /rpms, after `publish_rpms`; it brings a version of a package."""
+    text = _PATCH.format(patch=patch, name=name, version=version)
+    root.write("/build/updateinfo.xml", text)
+    root.run("modifyrepo_c", "/build/updateinfo.xml", "/rpms/repodata")
+
+
 def publish_rpms(root: Root) -> None:
     """Make /rpms the only repository of dnf and zypper."""
     root.run("createrepo_c", "--quiet", "/rpms")

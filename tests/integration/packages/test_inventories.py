@@ -9,7 +9,7 @@ import pytest
 from catena.core.context import Context
 from catena.core.errors import CatenaError
 from tests.integration.packages.conftest import context_of
-from tests.integration.packages.repositories import publish_debs, publish_rpms, rpm
+from tests.integration.packages.repositories import patch, publish_debs, publish_rpms, rpm
 from tests.integration.packages.test_providers import Kind, kind, newer, state
 from tests.support.debian_roots import Root
 
@@ -124,6 +124,29 @@ def test_provides_of_rpm_packages_are_listed(root: Root, name: str) -> None:
     context = context_of(root, name)
     context.call("pkg.install", "alpha", refresh=True)
     assert context.call("pkg.list_provides")["alpha"] == ["alpha"]
+
+
+@pytest.mark.parametrize("name", ["dnf", "zypper"])
+def test_patch_is_installed_once(root: Root, name: str) -> None:
+    rpm(root, "alpha", "1.0")
+    publish_rpms(root)
+    context = context_of(root, name)
+    context.call("pkg.install", "alpha", refresh=True)
+    rpm(root, "alpha", "2.0")
+    publish_rpms(root)
+    patch(root, "TEST-2026-1", "alpha", "2.0")
+    context.call("pkg.refresh_db")
+    assert context.call("pkg.list_patches")["TEST-2026-1"]["installed"] is False
+    with pytest.raises(CatenaError, match="Advisory id 'TEST-2026-2' not found"):
+        context.call("pkg.install", advisory_ids=["TEST-2026-2"])
+    wanted = {"advisory_ids": ["TEST-2026-1"], "diff_attr": ["version", "release"]}
+    foretold = state(context_of(root, name, test=True), "pkg.patch_installed", "x", **wanted)
+    assert foretold.result is None and "TEST-2026-1" in foretold.comment
+    made = state(context, "pkg.patch_installed", "x", **wanted)
+    assert made.result is True and made.changes["alpha"]["new"][0]["version"] == "2.0"
+    again = state(context, "pkg.patch_installed", "x", **wanted)
+    assert (again.result, again.changes) == (True, {})
+    assert "already installed" in again.comment
 
 
 def test_zypper_locks_and_products(root: Root) -> None:
