@@ -86,6 +86,9 @@ def installed(
     return _with_hold(context, StateResult(True, changes, text), wanted, options)
 
 
+_UPGRADE = frozenset(
+    {"pkgs", "dist_upgrade", "diff_attr", "skip_verify", "fromrepo", "novendorchange"}
+)
 _INSTALL = frozenset(
     {
         "fromrepo",
@@ -252,8 +255,8 @@ def uptodate(
         return StateResult(True, comment="System is already up-to-date")
     if context.test:
         return StateResult(None, comment=f"System update will be performed: {_names([*upgrades])}")
-    dist = truth(options.get("dist_upgrade", False))
-    changes = context.call("pkg.upgrade", refresh=False, dist_upgrade=dist)
+    extra = {key: value for key, value in options.items() if key in _UPGRADE}
+    changes = context.call("pkg.upgrade", refresh=False, **extra)
     left, expected = context.call("pkg.list_upgrades"), set(upgrades)
     if expected & set(left):
         text = f"The following packages failed to update: {', '.join(sorted(left))}"
@@ -402,7 +405,13 @@ def held(
         pkgs: list of packages.
         replace: release every other package that is held.
     """
-    names = tuple(w.name for w in wanted_packages(name, pkgs))
+    names: Tuple[str, ...] = ()
+    if isinstance(pkgs, list) and not pkgs:
+        # An empty list does not mean the package *name*: with *replace* nothing stays held.
+        if not truth(replace):
+            return StateResult(True, comment="No packages to be held provided")
+    else:
+        names = tuple(w.name for w in wanted_packages(name, pkgs))
     result = _hold_state(context, names, True)
     if not truth(replace) or result.result is False:
         return result
@@ -410,7 +419,7 @@ def held(
     released = _hold_state(context, others, False)
     if not released.changes and released.result is True:
         return result
-    comment = f"{result.comment}\n{released.comment}"
+    comment = f"{result.comment}\n{released.comment}" if names else released.comment
     both = (result.result, released.result)
     return StateResult(
         False if False in both else None if None in both else True,

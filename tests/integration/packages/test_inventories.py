@@ -67,8 +67,9 @@ def test_upgrade_is_simulated_and_then_done(kind: Kind, root: Root, context: Con
     context.call("pkg.refresh_db")
     said = context.call("pkg.upgrade", dryrun=True, dist_upgrade=True)
     assert "alpha" in said and context.call("pkg.version", "alpha") == kind.one
-    made = context.call("pkg.upgrade", name="alpha")
-    assert made == {"alpha": {"old": kind.one, "new": kind.two}}
+    row = state(context, "pkg.uptodate", "all", diff_attr=["version", "arch"])
+    assert row.result is True and row.changes["alpha"]["new"][0]["version"] == "2.0"
+    assert context.call("pkg.upgrade", name="alpha") == {}
 
 
 def test_held_with_replace_releases_the_others(kind: Kind, root: Root, context: Context) -> None:
@@ -83,6 +84,10 @@ def test_held_with_replace_releases_the_others(kind: Kind, root: Root, context: 
     assert context.call("pkg.list_holds") == ["beta"]
     again = state(context, "pkg.held", "beta", replace=True)
     assert (again.result, again.changes) == (True, {})
+    # As Uyuni's packages.pkglock unlocks the last package.
+    none = state(context, "pkg.held", "pkg_locked", pkgs=[], replace=True)
+    assert (none.result, context.call("pkg.list_holds")) == (True, [])
+    assert state(context, "pkg.held", "pkg_locked", pkgs=[]).changes == {}
 
 
 def test_selections_of_dpkg_are_set_once(root: Root) -> None:
