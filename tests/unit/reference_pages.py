@@ -24,7 +24,7 @@ from catena.master.runners.calls import INDEX as RUNNERS
 from catena.runtime.session import execution_registry
 from catena.states import INDEX as STATES
 from tests.support import fault_matrix
-from tests.unit import life_cycles_page
+from tests.unit import function_pages, life_cycles_page
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -255,10 +255,11 @@ def _entry(plugin: Plugin) -> str:
     return f"| `{plugin.name}` | `{cell(plugin.usage())}` | {cell(first)} |"
 
 
-def _by_module(registry: Registry) -> Iterator[str]:
+def _by_module(registry: Registry, folder: str) -> Iterator[str]:
     for prefix in registry.prefixes():
         plugins: Mapping[str, Plugin] = registry.module(prefix)
-        yield from (f"### {prefix}", "", "| name | arguments | does |", "|---|---|---|")
+        head = f"### [{prefix}]({folder}/{prefix}.md)"
+        yield from (head, "", "| name | arguments | does |", "|---|---|---|")
         for name in sorted(plugins):
             yield _entry(plugins[name])
         yield ""
@@ -273,20 +274,21 @@ def functions() -> str:
         "",
         "These functions are built in. `catena doc FUNCTION` prints the whole text of an",
         "execution function. Files in `_modules`, `_states` and `_grains` of the file roots add",
-        "custom functions on the minion.",
+        "custom functions on the minion. The name of a module leads to a page with all arguments",
+        "and an example of each function.",
         "",
         "## Execution functions",
         "",
         "You call them with `catena run`, `catena call`, `--call` of a chain, `salt['…']` in",
         "templates, and `module.run`.",
         "",
-        *_by_module(execution_registry()),
+        *_by_module(execution_registry(), "functions"),
         "## States",
         "",
         "You use them in SLS files and with `state.single`. In addition to these arguments, every",
         "state accepts requisites and conditions (`require`, `watch`, `onchanges`, `unless`, …).",
         "",
-        *_by_module(Registry("state", STATES, StateMark)),
+        *_by_module(Registry("state", STATES, StateMark), "states"),
         "## Runners",
         "",
         "Runners are functions of the master. You call them with `catena runner FUNCTION`, or",
@@ -313,9 +315,11 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "functions.md": functions,
     "life-cycles.md": life_cycles,
     "faults.md": fault_matrix.page,
+    **function_pages.pages(MADE_BY),
 }
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)
     for file, make in PAGES.items():
+        (FOLDER / file).parent.mkdir(exist_ok=True)
         (FOLDER / file).write_text(make(), encoding="utf-8")

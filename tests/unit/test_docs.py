@@ -50,7 +50,23 @@ def test_every_page_is_in_the_index() -> None:
         for target in _LINK.findall(index.read_text(encoding="utf-8"))
         if "://" not in target
     }
+    # The pages of modules are linked from the page of all functions.
+    functions = FOLDER / "functions.md"
+    linked |= {
+        (FOLDER / target).resolve()
+        for target in _LINK.findall(functions.read_text(encoding="utf-8"))
+        if "://" not in target
+    }
     assert {path for path in DOCS.rglob("*.md") if path != index} <= linked
+
+
+def test_every_generated_page_of_a_module_is_of_a_module_that_exists() -> None:
+    found = {
+        str(path.relative_to(FOLDER))
+        for folder in ("functions", "states")
+        for path in (FOLDER / folder).glob("*.md")
+    }
+    assert found <= PAGES.keys()
 
 
 def shown_commands(page: Path) -> list[list[str]]:

@@ -1,0 +1,238 @@
+"""Examples of the execution functions, for the reference pages; tests run each of them.
+
+An example has a value for each argument that is required. A new function whose arguments are all
+known here needs no line. Add its arguments to EXACT if those values do not suit, or if it needs
+optional arguments too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from catena.core.plugins import Plugin
+
+#: The arguments of one function, as a command gets them from the shell.
+EXACT: Mapping[str, Sequence[str]] = {
+    "acl.delfacl": ("user", "alice", "/srv/example"),
+    "acl.getfacl": ("/srv/example",),
+    "acl.modfacl": ("user", "alice", "rx", "/srv/example"),
+    "acl.wipefacls": ("/srv/example",),
+    "archive.list": ("/srv/example.tar.gz",),
+    "archive.tar": ("xzf", "/srv/example.tar.gz"),
+    "archive.zip": ("/srv/example.zip", "/srv/example"),
+    "cmd.tty": ("tty1", "hello"),
+    "cmd.which_bin": ("[vim, nano]",),
+    "config.dot_vals": ("mysql",),
+    "config.merge": ("nodegroups",),
+    "config.option": ("state_output",),
+    "cp.cache_files": ("[salt://web/a.conf, salt://web/b.conf]",),
+    "data.dump": ("{colour: blue}",),
+    "debconf.set": ("postfix", "postfix/mailname", "string", "mail.example.org"),
+    "debconf.set_template": ("salt://web/answers.jinja", "jinja"),
+    "defaults.deepcopy": ("{port: 80}",),
+    "defaults.merge": ("{port: 80}", "{port: 443}"),
+    "defaults.update": ("{port: 80}", "{host: web1}"),
+    "dig.PTR": ("192.0.2.7",),
+    "environ.setenv": ("{LANG: C.UTF-8}",),
+    "file.access": ("/srv/example", "f"),
+    "file.apply_template_on_contents": ("port {{ port }}", "jinja", "{port: 80}"),
+    "file.check_hash": (
+        "/srv/example",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    ),
+    "file.sed": ("/srv/example", "old", "new"),
+    "file.source_list": ("[salt://web/a.conf, salt://web/b.conf]", "", "base"),
+    "file.truncate": ("/srv/example", "100"),
+    "git.clone": ("/srv/repository", "https://example.org/app.git"),
+    "git.config_set": ("user.name", "Alice", "cwd=/srv/repository"),
+    "grains.filter_by": ("{Debian: {package: apache2}, RedHat: {package: httpd}}",),
+    "grains.setvals": ("{role: web, site: berlin}",),
+    "group.members": ("admins", "alice,bob"),
+    "hashutil.base64_b64decode": ("aGVsbG8h",),
+    "hashutil.base64_decodefile": ("aGVsbG8h", "/srv/example"),
+    "hashutil.base64_decodestring": ("aGVsbG8h",),
+    "hashutil.github_signature": ("hello", "hush", "challenge_hmac=sha1=00"),
+    "http.wait_for_successful_query": ("https://example.org/", "wait_for=1"),
+    "ini.set_option": ("/srv/example.ini", "{web: {port: 80}}"),
+    "iptables.append": ("filter", "INPUT", "rule=-s 192.0.2.7 -j ACCEPT"),
+    "iptables.check": ("filter", "INPUT", "rule=-s 192.0.2.7 -j ACCEPT"),
+    "iptables.check_chain": ("filter", "INPUT"),
+    "iptables.delete": ("filter", "INPUT", "rule=-s 192.0.2.7 -j ACCEPT"),
+    "iptables.delete_chain": ("filter", "INPUT"),
+    "iptables.get_policy": ("filter", "INPUT"),
+    "iptables.get_saved_policy": ("filter", "INPUT"),
+    "iptables.insert": ("filter", "INPUT", "1", "rule=-s 192.0.2.7 -j ACCEPT"),
+    "iptables.new_chain": ("filter", "INPUT"),
+    "iptables.set_policy": ("filter", "INPUT", "ACCEPT"),
+    "log.critical": ("disk full",),
+    "match.filter_by": ("{web*: {port: 80}, default: {port: 8080}}",),
+    "match.ifelse": ("web*", "80", "8080"),
+    "match.search_by": ("{web: [web1, web2], db: [db1]}",),
+    "mgractionchains.next": ("7", "2"),
+    "mgractionchains.start": ("7",),
+    "lvm.lvcreate": ("www", "data", "size=1G"),
+    "lvm.lvextend": ("lvpath=/dev/data/www", "size=2G"),
+    "lvm.lvresize": ("lvpath=/dev/data/www", "size=2G"),
+    "mine.send": ("network.ip_addrs",),
+    "network.ip_in_subnet": ("192.0.2.7", "192.0.2.0/24"),
+    "nftables.append": ("filter", "input", "rule=tcp dport 80 accept"),
+    "nftables.build_rule": (
+        "filter",
+        "input",
+        "insert",
+        "proto=tcp",
+        "dport=80",
+        "jump=accept",
+        "position=1",
+        "full=True",
+    ),
+    "nftables.check": ("filter", "input", "rule=tcp dport 80 accept"),
+    "nftables.check_chain": ("filter", "input"),
+    "nftables.check_table": ("filter",),
+    "nftables.delete": ("filter", "input", "rule=tcp dport 80 accept"),
+    "nftables.delete_chain": ("filter", "input"),
+    "nftables.get_policy": ("filter", "input"),
+    "nftables.get_rule_handle": ("filter", "input", "rule=tcp dport 80 accept"),
+    "nftables.insert": ("filter", "input", "1", "rule=tcp dport 80 accept"),
+    "nftables.new_chain": ("filter", "input"),
+    "nftables.set_policy": ("filter", "input", "ACCEPT"),
+    "pillar.filter_by": ("{blue: {port: 80}, default: {port: 8080}}", "colour"),
+    "pkg.add_repo_key": ("https://example.org/key.asc",),
+    "pkg.del_repo_key": ("keyid=EC67AE79D00B4420",),
+    "pkg.download": ("vim",),
+    "pkg.hold": ("vim",),
+    "pkg.install": ("vim",),
+    "pkg.list_repo_pkgs": ("vim",),
+    "pkg.purge": ("vim",),
+    "pkg.remove": ("vim",),
+    "pkg.set_selections": ("selection={install: [vim]}",),
+    "random.sample": ("[1, 2, 3, 4]", "2"),
+    "slsutil.deserialize": ("json", "{}"),
+    "slsutil.findup": ("salt://web", "map.jinja"),
+    "slsutil.merge": ("{port: 80}", "{host: web1}"),
+    "slsutil.merge_all": ("[{port: 80}, {host: web1}]",),
+    "slsutil.renderer": ("string={{ 1 + 1 }}",),
+    "slsutil.serialize": ("json", "{port: 80}"),
+    "slsutil.update": ("{port: 80}", "{host: web1}"),
+    "state.high": ("{example: {test.nop: []}}",),
+    "state.low": ("{state: test, fun: nop, name: example}",),
+    "state.single": ("test.nop", "name=example"),
+    "state.sls_id": ("example", "web"),
+    "state.template_str": ("example: {test.nop: []}\n",),
+    "test.assertion": ("1 == 1",),
+    "test.sleep": ("0",),
+    "test.try": ("return_try_exception=True", "module=test.ping"),
+    "user.chgroups": ("alice", "admins,www-data"),
+}
+
+#: Values of arguments by module, before those of all modules.
+_IN_MODULE: Mapping[str, Mapping[str, str]] = {
+    "alternatives": {"name": "editor", "path": "/usr/bin/vim.tiny", "link": "/usr/bin/editor"},
+    "aliases": {"alias": "root"},
+    "agent": {"source": "salt://agent/catena-0.2.0-py3-none-any.whl", "version": "0.2.0"},
+    "apache": {"conf": "security", "mod": "rewrite", "site": "example"},
+    "archive": {"dest": "/srv/out"},
+    "cmd": {"name": "uptime"},
+    "config": {"key": "state_output"},
+    "cp": {"source": "salt://web/a.conf", "path": "salt://web/a.conf", "dest": "/srv/example"},
+    "cron": {"user": "root", "path": "/srv/crontab", "name": "PATH"},
+    "environ": {"key": "LANG", "val": "C.UTF-8"},
+    "firewalld": {"port": "8080/tcp", "name": "example"},
+    "git": {"cwd": "/srv/repository", "name": "main", "key": "user.name", "value": "Alice",
+            "filename": ".", "remote": "origin", "ref": "main", "rev": "main",
+            "command": "update"},
+    "grains": {"key": "role", "val": "web", "value": "web"},
+    "group": {"name": "admins"},
+    "hashutil": {"string": "hello"},
+    "hosts": {"alias": "web1"},
+    "iptables": {"family": "ipv4"},
+    "kmod": {"mod": "dummy"},
+    "lvm": {"devices": "/dev/vdb", "vgname": "data", "lvname": "www", "name": "data"},
+    "mine": {"key": "network.ip_addrs", "fun": "network.ip_addrs"},
+    "mount": {"name": "/srv", "device": "/dev/vdb1", "path": "/srv"},
+    "network": {"host": "example.org", "name": "example.org", "port": "443"},
+    "pillar": {"key": "web:port"},
+    "pip": {"pkg": "requests", "pkgname": "requests"},
+    "pkg": {"name": "vim", "names": "vim", "path": "/usr/bin/vim", "key": "vim",
+            "repo": "deb http://deb.example.org/debian bookworm main", "package": "vim"},
+    "postgres": {"name": "app", "owner": "app"},
+    "ps": {"pid": "4242", "pattern": "nginx"},
+    "rsync": {"src": "/srv/a/", "dst": "/srv/b/"},
+    "salt_version": {"name": "Sulfur"},
+    "saltutil": {"fun": "state.apply", "sig": "15"},
+    "sdb": {"uri": "sdb://secrets/password", "value": "x"},
+    "service": {"name": "ssh"},
+    "shadow": {"name": "alice", "password": "$6$salt$hash"},
+    "ssh": {"user": "alice", "key": "AAAAC3NzaC1lZDI1NTE5AAAAIAAA", "enc": "ssh-ed25519",
+            "comment": "alice@web1", "options": "[]", "source": "salt://keys/alice.pub"},
+    "state": {"name": "web", "states": "web", "pkg_path": "/srv/job.tgz"},
+    "status": {"sig": "sshd"},
+    "sysctl": {"name": "net.ipv4.ip_forward", "value": "1"},
+    "test": {"text": "hello", "value": "hello"},
+    "user": {"name": "alice"},
+}  # fmt: skip
+
+_VALUES: Mapping[str, str] = {
+    "actionchain_id": "7", "addr": "192.0.2.7", "after": "new", "alias": "web1",
+    "backup_id": "0", "before": "old", "challenge_hmac": "c2lnbmF0dXJl", "chunk": "2",
+    "cidr": "192.0.2.0/24", "clock": "UTC", "cmd": "uptime", "code": "print(1)",
+    "comment": "example", "contents": "hello", "criteria": "vim", "cwd": "/srv/example",
+    "data": "{colour: blue}", "date": "2026-01-31", "daymonth": "*", "dayweek": "*",
+    "dbname": "app", "dest": "/srv/example", "device": "/dev/vdb1", "dir_path": "/srv/example",
+    "domain": "example.org", "dst": "/srv/copy", "expire": "2026-12-31", "fname": "/srv/example",
+    "file1": "/srv/a", "file2": "/srv/b", "file_hash": "sha256=00",
+    "file_name": "/srv/example.ini", "filenames": "map.jinja",
+    "fstype": "ext4", "fullname": "Alice", "fun": "test.ping",
+    "func": "test.ping", "gid": "1000", "glob_expr": "*hello*", "group": "root",
+    "groupname": "app", "grains": "{role: web}", "gzipfile": "/srv/example.gz",
+    "hash_fn": "/srv/SHA256SUMS", "hash_type": "sha256", "home": "/home/alice",
+    "homephone": "555", "host": "example.org", "hostname": "example.org", "hour": "5",
+    "icmp": "echo-request", "id_": "example", "ids": "example", "iface": "lo", "inactdays": "30",
+    "infile": "/srv/example", "instr": "hello", "interface": "eth1", "ip": "192.0.2.7",
+    "ip_addr": "192.0.2.7", "jid": "20260101000000000000", "key": "colour", "keys": "LANG",
+    "lang": "python3", "length": "10", "link": "/srv/link", "locale": "en_US.UTF-8",
+    "lookup": "{}", "maxdays": "90", "members_list": "alice", "message": "first import",
+    "mindays": "1", "minute": "0", "mod": "dummy", "mode": "0644", "mods": "web",
+    "module": "test", "month": "*", "name": "example", "new_data": "{}", "new_name": "bob",
+    "num": "3", "obj": "{}", "offset": "0", "old_value": "blue", "option": "port",
+    "other": "note", "outfile": "/srv/example", "ownername": "app", "package": "vim",
+    "packages": "vim", "password": "$6$salt$hash", "path": "/srv/example", "paths": "[]",
+    "pattern": "hello", "pid": "4242", "pkg": "vim", "pkg1": "1.0", "pkg2": "1.1",
+    "pkg_sum": "00", "pkgname": "vim", "pkgs": "[vim]", "port": "80", "priority": "10",
+    "protocol": "gre", "query": "SELECT 1", "question": "vim/question",
+    "real_name": "/srv", "regex": "^hello", "ref": "main", "repl": "bye", "repo": "example",
+    "roomnumber": "12", "rule": "rule family=ipv4 source address=192.0.2.7 accept",
+    "saltenv": "base", "section": "web", "sections": "{}", "serializer": "json",
+    "service": "http", "shared_secret": "hush", "shell": "/bin/sh", "sig": "15",
+    "size": "10", "source": "/srv/example", "source_hash": "", "sourcefile": "/srv/example",
+    "sources": "/srv/example", "special": "@daily", "src": "/srv/example", "start": "3",
+    "startpath": "salt://web", "states": "web", "stream_or_string": "{}", "string": "hello",
+    "table": "filter", "tag": "site/deployed", "tarfile": "/srv/example.tar", "target": "root",
+    "targets": "{}", "tem": "/srv/example.sls", "template": "jinja", "text": "hello",
+    "tgt": "web*", "timezone": "Europe/Berlin", "topfn": "top.sls", "type": "string",
+    "uid": "1000", "upd": "{}", "uri": "salt://web/a.conf", "url": "https://example.org/",
+    "user": "root", "username": "alice", "val": "blue", "value": "blue", "version": "1.0",
+    "warndays": "7", "workphone": "555", "zip_file": "/srv/example.zip", "zone": "public",
+    "chain": "INPUT", "family": "ipv4", "lst": "[]", "obj_a": "{}", "obj_b": "{}",
+}  # fmt: skip
+
+
+#: Value of an argument that no table has.
+UNKNOWN = "example"
+
+
+def example(plugin: Plugin) -> Sequence[str]:
+    """Return the arguments of an example as a command gets them."""
+    if plugin.name in EXACT:
+        return EXACT[plugin.name]
+    found = []
+    for one in plugin.parameters():
+        if one.is_required:
+            value = _value(plugin, one.name) or UNKNOWN
+            found.append(value if one.by_place else f"{one.name}={value}")
+    return found
+
+
+def _value(plugin: Plugin, name: str) -> str | None:
+    module = _IN_MODULE.get(plugin.name.partition(".")[0], {})
+    return module.get(name, _VALUES.get(name))
