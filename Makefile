@@ -9,7 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Fixtures are shared within a file. tests/support/schedule.py gives the order of the files.
 SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast test-slow sim trees test-failpoints test-versions test-postgres test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
+.PHONY: demo test test-fast test-slow sim trees trees-applied test-failpoints test-versions test-postgres test-reboot soak bench bench-quick bench-growth bench-soak lint format docs wheel wheelhouse clean
 
 demo: $(STAMP)
 	$(BIN)/python examples/demo/demo.py
@@ -72,6 +72,10 @@ test-slow: $(STAMP)
 # Twenty thousand random SLS trees more than `make test` tries.
 trees: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m slow tests/unit/states/compiler/test_random_trees.py
+
+# Applies the formulas in a folder to booted Debian systems: make trees-applied FORMULAS=~/formulas
+trees-applied: $(STAMP)
+	$(BIN)/python -m tests.trees.apply "$(FORMULAS)" $(NAMES)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

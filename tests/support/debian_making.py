@@ -39,6 +39,10 @@ LAYERS: Mapping[str, Sequence[str]] = {
         *("at", "logrotate", "augeas-tools", "dmidecode"),
         *("policycoreutils", "policycoreutils-python-utils", "selinux-utils"),
     ),
+    "trees": (
+        *("ca-certificates", "curl", "debconf-utils", "gnupg", "iproute2", "less", "locales"),
+        *("lsb-release", "openssl", "sudo", "tzdata", "unzip", "wget", "xz-utils"),
+    ),
 }
 #: Seconds between two lines about a build.
 PROGRESS_SECONDS = 5.0

@@ -141,7 +141,7 @@ def overlay(
     """
     lowers = [*([base(f"{suite}-{packages}")] if packages else []), base(suite)]
     try:
-        with _mounted(folder, lowers, entered=entered) as root:
+        with mounted(folder, lowers, entered=entered) as root:
             yield root
     finally:
         for name in ("root", "work", "upper"):
@@ -149,7 +149,7 @@ def overlay(
 
 
 @contextlib.contextmanager
-def _mounted(folder: Path, lowers: Sequence[Path], *, entered: bool) -> Iterator[Root]:
+def mounted(folder: Path, lowers: Sequence[Path], *, entered: bool) -> Iterator[Root]:
     """Mount an overlay over *lowers*, the uppermost first; its own files stay in folder/upper."""
     upper, work, merged = (folder / name for name in ("upper", "work", "root"))
     for part in (upper, work, merged):

@@ -1,4 +1,4 @@
-"""Builds this checkout as a newer version of catena."""
+"""Builds wheels of this checkout, also as a newer version of catena."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ NEWER = "0.1.99"
 
 def newer_wheel(folder: Path) -> Path:
     """Build this checkout as a newer version."""
+    return built_wheel(folder, version=NEWER)
+
+
+def built_wheel(folder: Path, version: str = "") -> Path:
+    """Build a wheel of this checkout in *folder*, as *version* if one is given."""
     source = folder / "source"
     shutil.copytree(
         ROOT, source, symlinks=True,
         ignore=shutil.ignore_patterns(".git", ".venv", "tests", "build", "*.egg-info", ".*_cache"),
     )  # fmt: skip
-    (source / "catena/__init__.py").write_text(f'"""catena."""\n\n__version__ = "{NEWER}"\n')
+    if version:
+        text = f'"""catena."""\n\n__version__ = "{version}"\n'
+        (source / "catena/__init__.py").write_text(text)
     # By the build backend itself: an environment made without ensurepip has no pip in it.
     code = "from setuptools.build_meta import build_wheel; import sys; build_wheel(sys.argv[1])"
     (folder / "wheels").mkdir()
