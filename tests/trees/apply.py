@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,7 @@ def _configure(root: Root, formula: Formula, folder: Path) -> None:
     parts = []
     example = folder / f"{formula.name}-formula/pillar.example"
     if formula.example and example.exists():
-        root.write("/srv/pillar/example.sls", example.read_text(encoding="utf-8"))
+        root.write("/srv/pillar/example.sls", formula.edited(example.read_text("utf-8")))
         parts.append("example")
     if formula.pillar:
         root.write("/srv/pillar/own.sls", yaml.safe_dump(dict(formula.pillar)))
@@ -203,4 +204,7 @@ def _one_run(host: Booted, argv: Sequence[str]) -> Run:
 
 
 if __name__ == "__main__":
+    # End by an exception, so that hosts and mounts are removed.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(130))
     sys.exit(main(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ class Formula:
         name: of the folder NAME-formula.
         sls: what to apply, in this order.
         example: apply it with its own pillar.example.
+        edits: regular expressions and replacements, for an example that Salt refuses as it is.
         pillar: merged over the example.
         beside: names of other formulas that its states include.
         commands: shell commands that prepare the host, as the formula's README asks.
@@ -30,11 +32,24 @@ class Formula:
     name: str
     sls: tuple[str, ...]
     example: bool = True
+    edits: Mapping[str, str] = field(default_factory=dict)
     pillar: Mapping[str, Any] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     needs: str = ""
     repeats: Mapping[str, str] = field(default_factory=dict)
+
+    def edited(self, text: str) -> str:
+        """Return the text of the example with all edits.
+
+        Raises:
+            ValueError: an edit finds nothing, because the formula has changed.
+        """
+        for pattern, replacement in self.edits.items():
+            text, number = re.subn(pattern, replacement, text)
+            if not number:
+                raise ValueError(f"{self.name}: pillar.example has nothing like {pattern!r}")
+        return text
 
 
 def read(path: Path = LIST) -> dict[str, Formula]:

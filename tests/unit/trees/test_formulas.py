@@ -21,3 +21,10 @@ def test_unknown_key_is_refused(tmp_path: Path) -> None:
     path.write_text("vim: {piller: {a: 1}}\n")
     with pytest.raises(ValueError, match=r"vim: .*piller"):
         formulas.read(path)
+
+
+def test_edit_of_an_example_has_to_find_something() -> None:
+    formula = formulas.Formula("vim", ("vim",), edits={"(?m)^a: {}\n": ""})
+    assert formula.edited("a: {}\nb: 1\n") == "b: 1\n"
+    with pytest.raises(ValueError, match=r"vim: pillar\.example"):
+        formula.edited("b: 1\n")
