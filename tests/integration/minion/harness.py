@@ -33,11 +33,15 @@ from catena.transport.messages import (
     Envelope,
     EventFired,
     EventStored,
+    FilePush,
     FilesRequest,
+    FileStored,
     Hello,
     JobOrder,
     JobReturned,
     ManifestRequest,
+    PeerReply,
+    PeerRequest,
     PillarReply,
     PillarRequest,
     ReturnPart,
@@ -116,6 +120,13 @@ class MasterDouble:
             return EventStored(message.event_id)
         if isinstance(message, PillarRequest):
             return PillarReply({**self.pillar, **message.override})
+        if isinstance(message, PeerRequest):
+            return PeerReply([message.call.kind.value, message.call.fun, *message.call.args])
+        return self._answer_bulk(message)
+
+    def _answer_bulk(self, message: Any) -> Any:
+        if isinstance(message, FilePush):
+            return FileStored(message.path, message.sha256, message.index == message.count - 1)
         if isinstance(message, ManifestRequest):
             return self.files.manifest("m1", message.saltenv)
         if isinstance(message, ChunkRequest):

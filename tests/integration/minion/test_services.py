@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from catena.transport.messages import (
+    CHUNK_BYTES,
     EventFired,
+    FilePush,
     GrainsUpdate,
     Hello,
     JobProgressed,
@@ -46,6 +48,18 @@ async def test_job_receives_pillar_and_files_through_the_daemon(pair: Pair) -> N
         assert len(master.got(PillarRequest)) == 1
         ret = await master.run(SECOND, "probe.read_file", "deep/a.txt")
         assert ret.value == "ä" * 1_000_000, str(ret.value)[:2000]
+
+
+async def test_job_calls_through_the_master_and_pushes_a_file(pair: Pair, tmp_path: Path) -> None:
+    data = b"x" * (CHUNK_BYTES + 1)
+    (tmp_path / "big").write_bytes(data)
+    async with pair() as (master, _agent):
+        ret = await master.run(FIRST, "saltutil.runner", "jobs.list_job", "5")
+        assert ret.value == ["runner", "jobs.list_job", 5]
+        assert (await master.run(SECOND, "cp.push", str(tmp_path / "big"))).value is True
+        parts = master.got(FilePush)
+        assert [(part.index, part.count) for part in parts] == [(0, 2), (1, 2)]
+        assert b"".join(bytes(part.data) for part in parts) == data
 
 
 async def test_event_of_a_job_reaches_the_master(pair: Pair) -> None:
