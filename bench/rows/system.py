@@ -10,6 +10,7 @@ import base64
 import getpass
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from bench.surroundings import environment
 
 STATES = 100
 RULES = 50
+#: Seconds for one run: Salt runs `pip list` for each pip.installed.
+_PATIENCE = 1200.0
 _APT = Path("/etc/apt/sources.list.d")
 
 
@@ -46,7 +49,7 @@ def _measured(tool: str, name: str, count: int, before: Sequence[str], kinds: st
             steps = [step.format(folder=shlex.quote(str(folder))) for step in before]
             script = " && ".join([*steps, f"exec {shlex.join(words)}"])
             words = ["unshare", kinds, *(["-r"] if os.geteuid() else []), "sh", "-c", script]
-        ran = run(words, environment(), check=False)
+        ran = run(words, environment(), _PATIENCE, check=False)
         trees.check_run(ran.out or ran.err, count, 0)
         return Sample(ran.cpu)
 
@@ -57,6 +60,8 @@ def _prepare(folder: Path, name: str) -> None:
     """Write the tree and the files that it finds in place."""
     if (folder / "states").exists():
         return
+    if name == "pip":
+        run([sys.executable, "-m", "venv", folder / "venv"], environment())
     (folder / "states").mkdir()
     files, sls = TREES[name](folder)
     for path, text in files.items():
@@ -166,7 +171,26 @@ def _rules(folder: Path) -> Tree:
     return {folder / "rules": f"*filter\n{rules}COMMIT\n"}, sls
 
 
+def _packages(folder: Path) -> Tree:
+    """Return 100 installed packages of a virtual environment, as `pip list` finds them."""
+    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    place = folder / "venv" / "lib" / python / "site-packages"
+    names = [f"bench{number:03d}" for number in range(STATES)]
+    files = {
+        place / f"{name}-1.0.dist-info" / "METADATA": (
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        )
+        for name in names
+    }
+    sls: dict[str, object] = {
+        name: {"pip.installed": [{"name": f"{name}==1.0"}, {"bin_env": str(folder / "venv")}]}
+        for name in names
+    }
+    return files, sls
+
+
 TREES = {
+    "pip": _packages,
     "pkgrepo": _repositories,
     "ssh_auth": _keys,
     "sysctl": _parameters,
@@ -202,6 +226,15 @@ ROWS = (
         tools=_both("sysctl", STATES),
         aim=Times(4),
         quick=2,
+    ),
+    Row(
+        name="pip-unchanged",
+        title="100 pip.installed, unchanged",
+        unit="s CPU",
+        tools=_both("pip", STATES),
+        aim=Times(4),
+        quick=1,
+        fewer={"salt": 1},
     ),
     Row(
         name="iptables-unchanged",

@@ -18,6 +18,9 @@ def test_tree_has_the_states_that_its_row_counts(name: str, tmp_path: Path) -> N
     except NotHereError as error:
         pytest.skip(str(error))
     assert len(sls) == (system.RULES if name == "iptables" else system.STATES)
+    if name == "pip":
+        assert len(files) == len(sls)
+        return
     (text,) = files.values()
     assert len([line for line in text.splitlines() if line[0] not in "*C"]) == len(sls)
 
