@@ -37,7 +37,10 @@ LAYERS: Mapping[str, Sequence[str]] = {
     "disks": (
         *("lvm2", "parted", "e2fsprogs", "xfsprogs", "quota", "acl", "util-linux", "mount"),
         *("at", "logrotate", "augeas-tools", "dmidecode"),
-        *("policycoreutils", "policycoreutils-python-utils", "selinux-utils"),
+    ),
+    "selinux": (
+        *("policycoreutils", "policycoreutils-python-utils", "selinux-policy-default"),
+        "netbase",
     ),
     "trees": (
         *("ca-certificates", "curl", "debconf-utils", "gnupg", "iproute2", "less", "locales"),

@@ -172,6 +172,7 @@ def _furnish(folder: Path) -> None:
     (folder / "keys").write_text("ssh-rsa AAAAC3Nz old\n")
     (folder / "apt" / "sources.list.d").mkdir(parents=True)
     (folder / "apt" / "sources.list").write_text("deb http://old.example/x y main\n")
+    (folder / "rotate").write_text("rotate 4\n")
     (folder / "aliases").write_text("old: root\n")
     (folder / "fstab").write_text(f"/dev/old {folder}/mnt ext4 defaults 0 0\n")
     (folder / "known").write_text("old ssh-rsa AAAAC3Nz\n")

@@ -1,0 +1,1 @@
+"""SELinux: mode, booleans, modules, and the contexts of files and ports."""
