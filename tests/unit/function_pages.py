@@ -13,7 +13,7 @@ from catena.core.signatures import REQUIRED, Parameter
 from catena.renderers.yaml import dump
 from catena.runtime.session import execution_registry, state_registry
 from tests.unit.function_examples import example
-from tests.unit.runtime.test_dry_run import EXAMPLES
+from tests.unit.runtime.state_calls import EXAMPLES
 
 #: Folder of the examples of states in the pages, for the sandbox of their tests.
 _SANDBOX = "/srv/example"
