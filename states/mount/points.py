@@ -325,6 +325,7 @@ def _kept(context: Context, order: _Order, found: StateResult) -> StateResult:
 @state()
 def unmounted(
     context: Context,
+    /,
     name: str,
     device: Optional[str] = None,
     config: str = "/etc/fstab",
