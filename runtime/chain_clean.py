@@ -8,7 +8,7 @@ from typing import List, Optional, Tuple
 from catena.core.errors import CatenaError, TryLaterError
 from catena.core.frozen import dataclass
 from catena.core.run_ref import RunRef
-from catena.runtime.chain_record import HostChainState
+from catena.runtime.chain_record import HostChainState, JournaledChain
 from catena.runtime.chain_run import ChainHost
 from catena.runtime.host import After, AfterKind
 
@@ -64,17 +64,26 @@ def _write_again(chains: ChainHost) -> None:
 
     What was removed in its place, by this clean-up or by one that was killed, named no run.
     Without the file the chain would never continue, and the start of a third one would not see
-    that it waits.
+    that it waits. If several chains wait, the newest one gets the file. A chain whose chunk after
+    a boundary was interrupted needs the file too: a resume takes it and continues that chunk.
     """
     if chains.file.exists():
         return
     for seen in chains.store.chains():
-        manifest, number = seen.manifest, seen.view.chunk + 1
-        if seen.view.state is HostChainState.waiting and number <= len(manifest.chunks):
+        manifest, number = seen.manifest, _needed_chunk(seen.view)
+        if 2 <= number <= len(manifest.chunks):
             actions = seen.chunk(number).actions
             first = actions[0].action_id if actions else None
             chains.next(manifest.chain_id, number, first, "")
             log.warning("chain %d waits here: its resume file is written again", manifest.chain_id)
+            return
+
+
+def _needed_chunk(view: JournaledChain) -> int:
+    """Return the chunk that a resume file has to name; 0 if the chain needs no file."""
+    if view.state is HostChainState.waiting:
+        return view.chunk + 1
+    return view.chunk if view.state is HostChainState.running else 0
 
 
 def _is_absent(chains: ChainHost, run: RunRef) -> bool:

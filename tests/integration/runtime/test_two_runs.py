@@ -10,9 +10,13 @@ from typing import Any
 
 import pytest
 
+from catena.core import failpoints, frozen
+from catena.core.job import Boundary
+from catena.runtime import chain_manifest
 from catena.runtime.chain_store import ChainStore
 from tests.integration.runtime import conftest
 from tests.integration.runtime.two_runs import REBOOT, bring_to_reboot, resume_file
+from tests.unit.runtime.manifests import CHUNK, MANIFEST
 
 CHAIN = conftest.CHAIN
 
@@ -180,6 +184,51 @@ def test_clean_of_another_chain_writes_the_file_of_the_waiting_one_again(
     assert "waits on this minion" in str(host.call("mgractionchains.start", CHAIN + 2).ret.value)
     assert host.resume().ret.success
     assert host.actions_witnessed() == [1, 3]
+
+
+class Killed(BaseException):
+    """Ends a job where a kill of its process would."""
+
+
+def test_clean_of_another_chain_writes_the_file_of_an_interrupted_chunk_again(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(name: str) -> None:
+        if name == "chain.begin.before":
+            raise Killed
+
+    bring_to_reboot(host)
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(failpoints, "hit", kill)
+        host.resume()
+    taken = Path(f"{resume_file(host)}.running")
+    assert taken.exists() and host.chain_state() == "running"
+    taken.unlink()
+    taken.mkdir()
+    host.call("mgractionchains.clean", actionchain_id=CHAIN + 1, epoch=1)
+    assert "waits on this minion" in str(host.call("mgractionchains.start", CHAIN + 2).ret.value)
+    assert host.resume().ret.success
+    assert host.actions_witnessed() == [1, 3]
+
+
+def test_clean_gives_the_resume_file_to_the_newest_of_two_waiting_chains(
+    host: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring_to_reboot(host)
+    resume_file(host).unlink()
+    store = ChainStore(host.folder / "cache", "", "", host_clock())
+    chunks = (frozen.replace(CHUNK, boundary=Boundary.agent_upgrade), CHUNK)
+    with monkeypatch.context() as patch:
+        patch.setattr(chain_manifest, "fetch_chunk", lambda *_: b"")
+        newer = frozen.replace(MANIFEST, chain_id=CHAIN + 3, chunks=chunks)
+        store.receive(newer, None)  # type: ignore[arg-type]
+    with store.open(CHAIN + 3) as chain:
+        assert chain is not None
+        chain.record("chunk", chunk=1)
+        chain.record("chunk_end", chunk=1, outcome="waiting")
+    os.utime(store.folder / str(CHAIN), (1, 1))
+    host.call("mgractionchains.clean", actionchain_id=CHAIN + 1, epoch=1)
+    assert f"actionchain_id: {CHAIN + 3}" in resume_file(host).read_text()
 
 
 UNDER_A_MOUNT = """
