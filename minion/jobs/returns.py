@@ -90,7 +90,8 @@ class ReturnSender:
 
     def _pieces(self, jid: str, path: Path, size: int, link: Sender) -> bool:
         count = -(-size // wire.CHUNK_BYTES)
-        if jid not in self._digest:
+        if jid not in self._next:
+            # Each attempt reads it again: the file may have been damaged since the last one.
             self._digest[jid] = _hash(path)
         with path.open("rb") as stream:
             for index in range(self._next.get(jid, 0), count):

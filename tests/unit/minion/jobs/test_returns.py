@@ -89,6 +89,18 @@ def test_lost_return_is_replaced_by_the_reason(
     assert (tmp_path / "log").read_text().count("its return is lost") == 1
 
 
+@pytest.mark.parametrize("damage", [flip, Path.unlink])
+def test_large_return_that_is_damaged_between_two_attempts_is_replaced_by_the_reason(
+    tmp_path: Path, sender: ReturnSender, damage: Callable[[Path], None]
+) -> None:
+    store, link = stored(tmp_path / "c", LARGE), a_link()
+    assert sender.say(store, JID, link)
+    damage(store.folder(JID).return_path)
+    link.sent.clear()
+    assert sender.say(store, JID, link)
+    assert "its return was lost on this minion" in link.value
+
+
 def test_return_with_a_damaged_record_is_sent_from_its_folder(
     tmp_path: Path, sender: ReturnSender
 ) -> None:
