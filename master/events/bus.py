@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
@@ -26,7 +27,7 @@ LOG = logging.getLogger(__name__)
 #: Number of events read from the table at a time.
 PAGE = 500
 #: Errors of a damaged row. An error of the database itself is none of them, and is raised.
-_DAMAGE = (RecordError, StoreCorruptError, LookupError, TypeError, ValueError)
+_DAMAGE = (RecordError, StoreCorruptError, LookupError, OverflowError, TypeError, ValueError)
 #: Seconds after which followers learn how far the table is, although no event matched their tags.
 QUIET_SECONDS = 0.2
 
@@ -54,6 +55,10 @@ class _Stored:
 
     event: Event
     size: int
+
+
+class _DamagedRowError(Exception):
+    """A row of the event table is damaged; the message says how."""
 
 
 class _Unreadable(NamedTuple):
@@ -319,9 +324,11 @@ class EventBus:
         pruned_upto = self._last if first is None else first - 1
 
         def read(conn: sa.Connection) -> tuple[int, _Found]:
-            heads = rows.heads(conn, position, PAGE)
+            heads, damaged = _heads(conn, position)
             found = _events(conn, [seq for seq, tag in heads if matches(tag)])
-            return heads[-1].seq if heads else max(position, pruned_upto), found
+            found.unreadable.extend(damaged)
+            seen = [*(head.seq for head in heads), *(row.seq for row in damaged)]
+            return max(seen, default=max(position, pruned_upto)), found
 
         upto, found = await self._store.read(read)
         await self._report_unreadable(found.unreadable)
@@ -349,26 +356,60 @@ def _stored(seq: int, new: NewEvent, row: NewEventRow, at: str) -> _Stored:
     return _Stored(event, new.shared_bytes or len(row.data.packed))
 
 
+def _heads(
+    conn: sa.Connection, position: int, limit: int = PAGE
+) -> tuple[list[EventHead], list[_Unreadable]]:
+    """Return the next events after *position*, and the rows whose tag is damaged."""
+    with contextlib.suppress(_DamagedRowError), _damage_named():
+        heads = rows.heads(conn, position, limit)
+        if all(isinstance(head.tag, str) for head in heads):
+            return heads, []
+    readable, damaged = [], []
+    for seq, packed in rows.packed_heads(conn, position, limit):
+        try:
+            readable.append(EventHead(seq, packed.decode()))
+        except UnicodeDecodeError as error:
+            shown = packed.decode(errors="backslashreplace")
+            damaged.append(_Unreadable(seq, shown, f"its tag is no text: {error}"))
+    return readable, damaged
+
+
 def _events(conn: sa.Connection, positions: Sequence[int]) -> _Found:
     """Return the stored events at *positions*; after damage, read them one by one."""
-    try:
+    with contextlib.suppress(_DamagedRowError), _damage_named():
         return _Found(_readable(conn, positions))
-    except _DAMAGE:
-        found = _Found([])
+    found = _Found([])
     for position in positions:
         try:
-            found.events.extend(_readable(conn, [position]))
-        except _DAMAGE as error:
-            (head,) = rows.heads(conn, position - 1, 1)
-            found.unreadable.append(_Unreadable(position, head.tag, str(error)))
+            with _damage_named():
+                found.events.extend(_readable(conn, [position]))
+        except _DamagedRowError as error:
+            ((_, packed),) = rows.packed_heads(conn, position - 1, 1)
+            tag = packed.decode(errors="backslashreplace")
+            found.unreadable.append(_Unreadable(position, tag, str(error)))
     return found
+
+
+@contextlib.contextmanager
+def _damage_named() -> Iterator[None]:
+    """Raise _DamagedRowError for errors of a damaged row; errors of the database pass."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise _DamagedRowError(str(error)) from error
+    except sa.exc.OperationalError as error:
+        if rows.is_damaged_text(error):
+            raise _DamagedRowError(str(error.orig)) from error
+        raise
 
 
 def _readable(conn: sa.Connection, positions: Sequence[int]) -> list[Event]:
     """Return the stored events at *positions*, also those whose data is in a return.
 
     Raises:
-        RecordError, StoreCorruptError, LookupError, TypeError, ValueError: a row is damaged.
+        RecordError, StoreCorruptError, LookupError, OverflowError, TypeError, ValueError: a row
+            is damaged.
+        sqlalchemy.exc.OperationalError: text of a row is damaged, or the database can't be used.
     """
     stored = rows.at_positions(conn, positions)
     shared = [EventHead(row.seq, row.tag) for row in stored if row.data is None]
@@ -376,6 +417,8 @@ def _readable(conn: sa.Connection, positions: Sequence[int]) -> list[Event]:
     for row in stored:
         if row.data is not None and not isinstance(row.data, dict):
             raise ValueError(f"its data is no mapping but {type(row.data).__name__}")
+        if not (isinstance(row.tag, str) and isinstance(row.source, str)):
+            raise ValueError("its tag or source is no text")
     return [
         Event(
             row.seq,

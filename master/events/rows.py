@@ -67,6 +67,9 @@ _HEADS = (
     .order_by(EVENTS.c.seq)
     .limit(sa.bindparam("b_limit"))
 )
+_PACKED_HEADS = _HEADS.with_only_columns(
+    EVENTS.c.seq, sa.cast(EVENTS.c.tag, sa.LargeBinary).label("tag")
+)
 _EVENT_ROWS: sa.Select[Any] = sa.select(*(EVENTS.c[name] for name in StoredEvent._fields))
 _AT_POSITIONS = _EVENT_ROWS.where(
     EVENTS.c.seq.in_(sa.bindparam("b_seqs", expanding=True))
@@ -104,6 +107,17 @@ def heads(conn: sa.Connection, after: int, limit: int) -> list[EventHead]:
     """Return at most *limit* events after a position, in order, without their data."""
     found = conn.execute(_HEADS, {"b_after": after, "b_limit": limit})
     return [EventHead._make(row) for row in found]
+
+
+def packed_heads(conn: sa.Connection, after: int, limit: int) -> list[tuple[int, bytes]]:
+    """Return what `heads` returns with the bytes of each tag, which may be damaged text."""
+    found = conn.execute(_PACKED_HEADS, {"b_after": after, "b_limit": limit})
+    return [(seq, bytes(tag)) for seq, tag in found]
+
+
+def is_damaged_text(error: sa.exc.OperationalError) -> bool:
+    """Return whether the text of a row is damaged; otherwise the database can't be used."""
+    return "Could not decode to UTF-8" in str(error.orig)
 
 
 def at_positions(conn: sa.Connection, seqs: Sequence[int]) -> list[StoredEvent]:

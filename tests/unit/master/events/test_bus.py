@@ -53,14 +53,25 @@ async def test_invalid_event_is_never_expected(tmp_path: Path) -> None:
         assert calls == []
 
 
-@pytest.mark.parametrize("damage", [b"\xc1", b"\x07"])
+@pytest.mark.parametrize(
+    ("damage", "tag"),
+    [
+        ("data = x'c1'", "a/tag"),
+        ("data = x'07'", "a/tag"),
+        ("at = 1e300", "a/tag"),
+        ("at = 'x'", "a/tag"),
+        ("source = CAST(x'ff' AS TEXT)", "a/tag"),
+        ("tag = CAST(x'612fff' AS TEXT)", "a/\\xff"),
+        ("tag = x'612f6c'", "a/l"),
+    ],
+)
 async def test_damaged_row_is_reported_and_the_other_events_are_delivered(
-    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, damage: str, tag: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_bus(tmp_path) as (bus, _):
         seqs = [(await bus.fire("a/tag", {"n": n})).seq for n in range(5)]
     with sqlite3.connect(tmp_path / "master.db") as conn:
-        conn.execute("UPDATE event SET data = ? WHERE seq = ?", (damage, seqs[2]))
+        conn.execute(f"UPDATE event SET {damage} WHERE seq = ?", (seqs[2],))
     conn.close()
     async with a_bus(tmp_path) as (bus, _):
         follow = bus.follow(["a/*"], seqs[0] - 1)
@@ -69,7 +80,7 @@ async def test_damaged_row_is_reported_and_the_other_events_are_delivered(
         assert stretch.upto == seqs[-1]
         assert [event.seq for event in await bus.events_at(seqs)] == [*seqs[:2], *seqs[3:]]
         (report,) = (await anext(bus.follow(["catena/event/unreadable"], seqs[-1]))).events
-        assert (report.data["seq"], report.data["tag"]) == (seqs[2], "a/tag")
+        assert (report.data["seq"], report.data["tag"]) == (seqs[2], tag)
         (found,) = await bus._store.read(lambda conn: list(unreadable(conn, time.time())))
-        assert f"event {seqs[2]} (a/tag) can't be read" in found.what
+        assert f"event {seqs[2]} ({tag}) can't be read" in found.what
     assert caplog.text.count("nothing reacts to it") == 1
