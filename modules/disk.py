@@ -181,7 +181,7 @@ def dump(context: Context, device: str, args: Optional[List[str]] = None) -> Dic
 
 
 @function()
-def tune(context: Context, device: str, **options: Any) -> Dict[str, str]:
+def tune(context: Context, /, device: str, **options: Any) -> Dict[str, str]:
     """Set properties of a block device; return them as dump does.
 
     Args:

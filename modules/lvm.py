@@ -244,7 +244,7 @@ def lvdisplay(context: Context, lvname: str = "", quiet: Any = False) -> Rows:
 
 @function()
 def pvcreate(
-    context: Context, devices: Any, override: Any = True, force: Any = True, **options: Any
+    context: Context, /, devices: Any, override: Any = True, force: Any = True, **options: Any
 ) -> bool:
     """Make devices physical volumes; return True.
 
@@ -315,7 +315,7 @@ def _volumes(context: Context, devices: Any, override: Any) -> List[str]:
 
 @function()
 def vgcreate(
-    context: Context, vgname: str, devices: Any, force: Any = False, **options: Any
+    context: Context, /, vgname: str, devices: Any, force: Any = False, **options: Any
 ) -> Dict[str, Any]:
     """Make a volume group; return it as vgdisplay does, with a line about the outcome.
 
@@ -364,6 +364,7 @@ def vgremove(context: Context, vgname: str, force: Any = True) -> str:
 @function()
 def lvcreate(
     context: Context,
+    /,
     lvname: str,
     vgname: str,
     size: Any = None,

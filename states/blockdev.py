@@ -17,7 +17,7 @@ from catena.states.answers import done, failed, would
 
 @state()
 def formatted(
-    context: Context, name: str, fs_type: str = "ext4", force: Any = False, **options: Any
+    context: Context, /, name: str, fs_type: str = "ext4", force: Any = False, **options: Any
 ) -> StateResult:
     """Make sure that a device has a file system of a type; another one is overwritten.
 
@@ -77,7 +77,7 @@ def _differing(current: Dict[str, str], options: Dict[str, Any]) -> Dict[str, st
 
 
 @state()
-def tuned(context: Context, name: str, **options: Any) -> StateResult:
+def tuned(context: Context, /, name: str, **options: Any) -> StateResult:
     """Make sure that a block device has properties, until the next boot.
 
     Args:

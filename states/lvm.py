@@ -45,7 +45,7 @@ def _ignored(program: str, options: Mapping[str, Any]) -> Tuple[str, ...]:
 
 
 @state()
-def pv_present(context: Context, name: str, **options: Any) -> StateResult:
+def pv_present(context: Context, /, name: str, **options: Any) -> StateResult:
     """Make sure that a device is a physical volume.
 
     Args:
@@ -86,7 +86,7 @@ def pv_absent(context: Context, name: str) -> StateResult:
 
 
 @state()
-def vg_present(context: Context, name: str, devices: Any = None, **options: Any) -> StateResult:
+def vg_present(context: Context, /, name: str, devices: Any = None, **options: Any) -> StateResult:
     """Make sure that a volume group exists and has devices.
 
     Args:

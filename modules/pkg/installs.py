@@ -164,14 +164,14 @@ def _fetched(tool: Provider) -> Dict[str, Any]:
 
 
 @function(reads=True)
-def list_downloaded(context: Context, **_: Any) -> Dict[str, Any]:
+def list_downloaded(context: Context, /, **_: Any) -> Dict[str, Any]:
     """Return the fetched package files: {name: {version: {path, size, creation_date_time, …}}}."""
     return _fetched(provider(context))
 
 
 @function(reads=True)
 def list_pkgs(
-    context: Context, versions_as_list: bool = False, attr: Any = None, **_: Any
+    context: Context, /, versions_as_list: bool = False, attr: Any = None, **_: Any
 ) -> Dict[str, Any]:
     """Return the installed packages: name -> version (several are joined by commas).
 

@@ -104,13 +104,13 @@ def _fresh(context: Context, refresh: Any) -> Provider:
 
 
 @function(reads=True)
-def list_patches(context: Context, refresh: bool = False, **_: Any) -> Dict[str, Any]:
+def list_patches(context: Context, /, refresh: bool = False, **_: Any) -> Dict[str, Any]:
     """Return the patches (advisories): {name: {"installed": bool, "summary": …}}."""
     return _fresh(context, refresh).inventory.patches()
 
 
 @function(reads=True)
-def list_installed_patches(context: Context, **_: Any) -> Dict[str, Any]:
+def list_installed_patches(context: Context, /, **_: Any) -> Dict[str, Any]:
     """Return the patches (advisories) that are installed."""
     found = provider(context).inventory.patches()
     return {name: row for name, row in found.items() if row["installed"]}
@@ -118,7 +118,7 @@ def list_installed_patches(context: Context, **_: Any) -> Dict[str, Any]:
 
 @function(reads=True)
 def search(
-    context: Context, criteria: str, refresh: bool = False, match: str = "", **options: Any
+    context: Context, /, criteria: str, refresh: bool = False, match: str = "", **options: Any
 ) -> Dict[str, Any]:
     """Search the repositories; return {name: attributes}.
 
@@ -147,6 +147,7 @@ def search(
 @function(reads=True)
 def resolve_capabilities(
     context: Context,
+    /,
     pkgs: Any,
     refresh: bool = False,
     resolve_capabilities: bool = False,
@@ -172,7 +173,7 @@ def resolve_capabilities(
 
 
 @function(reads=True)
-def list_repo_pkgs(context: Context, *patterns: str, **_: Any) -> Dict[str, List[str]]:
+def list_repo_pkgs(context: Context, /, *patterns: str, **_: Any) -> Dict[str, List[str]]:
     """Return the versions that the repositories offer, newest first, by name.
 
     Args:
@@ -188,13 +189,15 @@ def _pattern(text: str) -> str:
 
 
 @function(reads=True)
-def list_provides(context: Context, **_: Any) -> Dict[str, List[str]]:
+def list_provides(context: Context, /, **_: Any) -> Dict[str, List[str]]:
     """Return the installed packages by what they provide (rpm systems)."""
     return provider(context).inventory.provides()
 
 
 @function()
-def download(context: Context, *packages: str, refresh: bool = False, **_: Any) -> Dict[str, Any]:
+def download(
+    context: Context, /, *packages: str, refresh: bool = False, **_: Any
+) -> Dict[str, Any]:
     """Fetch packages without installing them.
 
     Returns {name: {"path": …, "repository-alias": …, "repository-name": …}}; packages that could
@@ -221,7 +224,7 @@ def download(context: Context, *packages: str, refresh: bool = False, **_: Any) 
 
 
 @function(reads=True)
-def services_need_restart(context: Context, **_: Any) -> List[str]:
+def services_need_restart(context: Context, /, **_: Any) -> List[str]:
     """Return the services that run with files which an upgrade has replaced."""
     return provider(context).inventory.outdated_services()
 
@@ -336,19 +339,19 @@ def _mapping(selection: Any) -> Mapping[str, Any]:
 
 
 @function(reads=True)
-def list_locks(context: Context, **_: Any) -> Dict[str, Any]:
+def list_locks(context: Context, /, **_: Any) -> Dict[str, Any]:
     """Return the locks (zypper, dnf): {name: {"type", "match_type", "case_sensitive"}}."""
     return dict(provider(context).inventory.locks())
 
 
 @function()
-def add_lock(context: Context, packages: Any, **_: Any) -> Dict[str, Any]:
+def add_lock(context: Context, /, packages: Any, **_: Any) -> Dict[str, Any]:
     """Lock packages; return {"added": number, "packages": names}."""
     return _lock(context, packages, True)
 
 
 @function()
-def remove_lock(context: Context, packages: Any, **_: Any) -> Dict[str, Any]:
+def remove_lock(context: Context, /, packages: Any, **_: Any) -> Dict[str, Any]:
     """Unlock packages; return {"removed": number, "not_found": names}."""
     return _lock(context, packages, False)
 
@@ -366,7 +369,7 @@ def _lock(context: Context, packages: Any, on: bool) -> Dict[str, Any]:
 
 
 @function()
-def clean_locks(context: Context, **_: Any) -> Dict[str, Any]:
+def clean_locks(context: Context, /, **_: Any) -> Dict[str, Any]:
     """Remove the locks that lock nothing (zypper); return {"removed": number}."""
     return {"removed": provider(context).inventory.clean_locks()}
 
@@ -379,7 +382,7 @@ def group_list(context: Context) -> Dict[str, Any]:
 
 @function(reads=True)
 def group_info(
-    context: Context, name: str, expand: bool = False, ignore_groups: Any = None, **_: Any
+    context: Context, /, name: str, expand: bool = False, ignore_groups: Any = None, **_: Any
 ) -> Dict[str, Any]:
     """Return id, description and packages of a group (dnf).
 
@@ -411,7 +414,7 @@ def _group_name(name: str) -> str:
 
 
 @function(reads=True)
-def group_diff(context: Context, name: str, **_: Any) -> Dict[str, Any]:
+def group_diff(context: Context, /, name: str, **_: Any) -> Dict[str, Any]:
     """Return which packages of a group are installed (dnf)."""
     tool = provider(context)
     info, installed = tool.inventory.group(_group_name(name)), tool.installed()
