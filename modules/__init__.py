@@ -46,6 +46,7 @@ INDEX: Dict[str, str] = {
     "network": "catena.modules.network.functions",
     "nftables": "catena.modules.nftables.functions",
     "openscap": "catena.modules.openscap",
+    "npm": "catena.modules.npm.functions",
     "pip": "catena.modules.pip.functions",
     "partition": "catena.modules.partition",
     "pkg": "catena.modules.pkg.functions",
@@ -70,4 +71,5 @@ INDEX: Dict[str, str] = {
     "test": "catena.modules.test",
     "timezone": "catena.modules.timezone",
     "user": "catena.modules.user",
+    "virtualenv": "catena.modules.virtualenv",
 }

@@ -10,7 +10,7 @@ from catena.core.errors import CommandExecutionError
 from catena.modules.shared.command.options import RunOptions
 from catena.modules.shared.command.run import Ran, run
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Seconds after which a program is ended.
 DEADLINE = 60
 #: Maximum characters of a program's output in an error.
@@ -23,7 +23,7 @@ def find(name: str, package: str) -> str:
     Raises:
         CommandExecutionError: it is not installed; the message names the package.
     """
-    found = shutil.which(name, path=_PATH)
+    found = shutil.which(name, path=PATH)
     if found is None:
         raise CommandExecutionError(
             f"{name} is not available on this host: install the package {package}"

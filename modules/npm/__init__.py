@@ -1,0 +1,1 @@
+"""npm.*: packages of Node.js, of the host or of a project's folder."""
