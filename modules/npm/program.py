@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from catena.core.addresses import has_credentials
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass
@@ -86,11 +85,7 @@ def refuse_credentials(word: str) -> None:
     Raises:
         UsageError: it is an address with credentials.
     """
-    if has_credentials(word):
-        raise UsageError(
-            "an address with credentials can't be an argument of npm: set them in .npmrc or in "
-            "git's credentials"
-        )
+    tools.refuse_credentials(word, "npm", ".npmrc or in git's credentials")
 
 
 def parsed(text: str) -> Any:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
-import shutil
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -15,7 +12,7 @@ from catena.core.addresses import has_credentials
 from catena.core.context import Context
 from catena.core.errors import CommandExecutionError, UsageError
 from catena.modules.shared.arguments import listed
-from catena.modules.shared.command.options import find_identity
+from catena.modules.shared.private_files import private_folder
 
 _SALT = "salt://"
 #: Lines that name another file: -r FILE, --requirement=FILE, -c FILE, --constraint FILE.
@@ -89,35 +86,34 @@ def for_pip(
     if not private and not any(one.startswith(_SALT) for one in names):
         yield [f"--requirement={_local(one, cwd)}" for one in names]
         return
-    folder = Path(tempfile.mkdtemp(prefix="catena-pip-"))
-    try:
-        words = [f"--requirement={one}" for one in _paths(context, names, cwd, saltenv, folder)]
-        if private:
-            _write(folder / "private.txt", "".join(f"{one}\n" for one in private).encode())
-            words.append(f"--requirement={folder / 'private.txt'}")
-        _give(folder, user)
-        yield words
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    files: Dict[str, bytes] = {}
+    paths = [
+        _path(context, one, cwd, saltenv, files, str(place)) for place, one in enumerate(names)
+    ]
+    if private:
+        files["private.txt"] = "".join(f"{one}\n" for one in private).encode()
+        paths.append("private.txt")
+    with private_folder(files, user) as folder:
+        yield [f"--requirement={folder / one}" for one in paths]
 
 
-def _paths(
-    context: Context, names: Sequence[str], cwd: Optional[str], saltenv: str, folder: Path
-) -> Iterator[str]:
-    """Yield the paths of requirements files; those of the master are copied into *folder*."""
-    for number, one in enumerate(names):
-        if one.startswith(_SALT):
-            yield _stored(context, one, saltenv, folder / str(number))
-        else:
-            yield _local(one, cwd)
+def _path(
+    context: Context,
+    name: str,
+    cwd: Optional[str],
+    saltenv: str,
+    files: Dict[str, bytes],
+    prefix: str,
+) -> str:
+    """Return the path of a requirements file; one of the master is added to *files*.
 
-
-def _stored(context: Context, address: str, saltenv: str, folder: Path) -> str:
-    """Write a requirements file of the master, and what it includes, into a folder."""
-    files = fetched(context, address, saltenv)
-    for name, data in files.items():
-        _write(folder / name, data)
-    return str(folder / next(iter(files)))
+    The path of a file of the master is relative and begins with *prefix*.
+    """
+    if not name.startswith(_SALT):
+        return _local(name, cwd)
+    found = fetched(context, name, saltenv)
+    files.update({f"{prefix}/{path}": data for path, data in found.items()})
+    return f"{prefix}/{next(iter(found))}"
 
 
 def _local(name: str, cwd: Optional[str]) -> str:
@@ -127,21 +123,3 @@ def _local(name: str, cwd: Optional[str]) -> str:
     if not path.is_file():
         raise CommandExecutionError(f"pip requirements file '{path}' not found")
     return str(path)
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-
-
-def _give(folder: Path, user: Optional[str]) -> None:
-    """Make *user* the owner of everything in a folder that nobody else could enter so far."""
-    identity = find_identity(user) if user else None
-    if identity is None:
-        return
-    for above, folders, files in os.walk(folder, topdown=False):
-        for name in (*folders, *files):
-            os.chown(os.path.join(above, name), identity.uid, identity.gid)  # noqa: PTH118
-    os.chown(folder, identity.uid, identity.gid)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Sequence
 
-from catena.core.addresses import hide_credentials
+from catena.core.addresses import has_credentials, hide_credentials
 from catena.core.context import Context
 from catena.core.dry_run import only_looking
-from catena.core.errors import CommandExecutionError
+from catena.core.errors import CommandExecutionError, UsageError
 from catena.core.frozen import dataclass, field, replace
 from catena.modules.shared.command.options import RunOptions
 from catena.modules.shared.command.run import Ran, run
@@ -81,3 +81,20 @@ def checked(ran: Ran, what: str) -> Ran:
             f"{what} failed with return code {ran.retcode}: {told or 'it printed nothing'}"
         )
     return ran
+
+
+def refuse_credentials(word: str, program: str, instead: str) -> None:
+    """Refuse an argument that other users must not read.
+
+    Args:
+        word: the argument.
+        program: name of the program, for the message.
+        instead: where credentials are to be configured.
+
+    Raises:
+        UsageError: it is an address with credentials.
+    """
+    if has_credentials(word):
+        raise UsageError(
+            f"an address with credentials can't be an argument of {program}: set them in {instead}"
+        )
