@@ -24,7 +24,7 @@ _AWAY = re.compile(r"refused connection|no such file|SHUTDOWN_STATE|Is superviso
 
 
 @dataclass(frozen=True)
-class Supervisor:
+class SupervisorPlace:
     """A running Supervisor and the user who asks it."""
 
     user: Optional[str] = None
@@ -65,7 +65,7 @@ def group_of(name: Any) -> str:
     return checked_process(name).rstrip(":")
 
 
-def _ask(context: Context, one: Supervisor, words: List[str], *, reads: bool = False) -> Ran:
+def _ask(context: Context, one: SupervisorPlace, words: List[str], *, reads: bool = False) -> Ran:
     command = [_program(one.bin_env)]
     if one.conf_file:
         command.append(f"--configuration={one.conf_file}")
@@ -79,7 +79,7 @@ def _told(ran: Ran) -> str:
     return f"ERROR: {text}" if ran.retcode and "ERROR" not in text else text
 
 
-def _act(context: Context, one: Supervisor, *words: str) -> str:
+def _act(context: Context, one: SupervisorPlace, *words: str) -> str:
     return _told(_ask(context, one, [*words]))
 
 
@@ -101,7 +101,7 @@ def start(
         conf_file: configuration of supervisorctl.
         bin_env: path of supervisorctl, or a virtual environment that has it.
     """
-    one = Supervisor(user, conf_file, bin_env)
+    one = SupervisorPlace(user, conf_file, bin_env)
     return _act(context, one, "start", _with_star(name))
 
 
@@ -121,7 +121,7 @@ def restart(
     bin_env: Optional[str] = None,
 ) -> str:
     """Restart processes; arguments as of supervisord.start."""
-    one = Supervisor(user, conf_file, bin_env)
+    one = SupervisorPlace(user, conf_file, bin_env)
     return _act(context, one, "restart", _with_star(name))
 
 
@@ -135,7 +135,7 @@ def stop(
     bin_env: Optional[str] = None,
 ) -> str:
     """Stop processes; arguments as of supervisord.start."""
-    one = Supervisor(user, conf_file, bin_env)
+    one = SupervisorPlace(user, conf_file, bin_env)
     return _act(context, one, "stop", _with_star(name))
 
 
@@ -149,7 +149,7 @@ def add(
     bin_env: Optional[str] = None,
 ) -> str:
     """Activate a program or group of the configuration; return what Supervisor says."""
-    return _act(context, Supervisor(user, conf_file, bin_env), "add", group_of(name))
+    return _act(context, SupervisorPlace(user, conf_file, bin_env), "add", group_of(name))
 
 
 @function()
@@ -162,7 +162,7 @@ def remove(
     bin_env: Optional[str] = None,
 ) -> str:
     """Remove a stopped program or group from the running Supervisor."""
-    return _act(context, Supervisor(user, conf_file, bin_env), "remove", group_of(name))
+    return _act(context, SupervisorPlace(user, conf_file, bin_env), "remove", group_of(name))
 
 
 @function(reads=True)
@@ -174,7 +174,7 @@ def reread(
     bin_env: Optional[str] = None,
 ) -> str:
     """Let Supervisor read its configuration, without any effect on processes."""
-    return _told(_ask(context, Supervisor(user, conf_file, bin_env), ["reread"], reads=True))
+    return _told(_ask(context, SupervisorPlace(user, conf_file, bin_env), ["reread"], reads=True))
 
 
 @function()
@@ -188,7 +188,7 @@ def update(
 ) -> str:
     """Read the configuration and restart what it changes, everything or one group."""
     names = [group_of(name)] if name else []
-    return _act(context, Supervisor(user, conf_file, bin_env), "update", *names)
+    return _act(context, SupervisorPlace(user, conf_file, bin_env), "update", *names)
 
 
 @function(reads=True)
@@ -240,7 +240,7 @@ def status_raw(
 ) -> str:
     """Return what `supervisorctl status` prints."""
     words = ["status", *([_with_star(name)] if name else [])]
-    ran = _ask(context, Supervisor(user, conf_file, bin_env), words, reads=True)
+    ran = _ask(context, SupervisorPlace(user, conf_file, bin_env), words, reads=True)
     # It fails if one process does not run, which is an answer too.
     return ran.stdout or ran.stderr
 
@@ -273,7 +273,7 @@ def custom(
     words = str(command).split()
     if not words or words[0].startswith("-"):
         raise UsageError(f"{str(command)[:80]!r} is no command of supervisorctl")
-    return _act(context, Supervisor(user, conf_file, bin_env), *words)
+    return _act(context, SupervisorPlace(user, conf_file, bin_env), *words)
 
 
 @function(reads=True)

@@ -15,6 +15,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,27 +38,15 @@ from catena.runtime.session import JobSession, state_registry
 from catena.states import blockdev
 from catena.states import pkg as pkg_states
 from tests.unit.runtime.state_calls import ANSWERS, EXAMPLES, Example
+from tests.unit.runtime.dry_run_examples import (
+    LANGUAGE_ANSWERS,
+    LANGUAGE_EXAMPLES,
+    Example,
+    does,
+    looks,
+)
 
 REFUSED = "test mode refused to"
-
-
-@dataclass(frozen=True)
-class Example:
-    """One call; `{s}` in a text is the sandbox."""
-
-    fun: str
-    name: str = "{s}/new"
-    #: The state would change something: test mode answers None, and the guard has to refuse.
-    changes: bool = True
-    args: Mapping[str, Any] = field(default_factory=dict)
-
-
-def does(fun: str, name: str = "{s}/new", /, **args: Any) -> Example:
-    return Example(fun, name, True, args)
-
-
-def looks(fun: str, name: str = "{s}/file", /, **args: Any) -> Example:
-    return Example(fun, name, False, args)
 
 
 EXAMPLES = (
@@ -154,10 +143,6 @@ EXAMPLES = (
     does("file.touch", "{s}/file", mtime=1),
     does("firewalld.present", "public", ports=["80/tcp"]),
     does("firewalld.service", "own", ports=["80/tcp"]),
-    does("gem.installed", "absent"),
-    does("gem.removed", "present"),
-    does("gem.sources_add", "https://new.example.org/"),
-    does("gem.sources_remove", "https://old.example.org/"),
     does("git.cloned", "{s}/origin", target="{s}/cloned"),
     does("git.latest", "{s}/origin", target="{s}/cloned"),
     does("git.latest", "{s}/origin", target="{s}/behind"),
@@ -179,8 +164,6 @@ EXAMPLES = (
     does("host.present", "old.example.org", ip="192.0.2.1", comment="c"),
     does("host.absent", "old.example.org", ip="192.0.2.1"),
     does("host.only", "192.0.2.1", hostnames=["x.example.org"]),
-    does("http.query", "http://127.0.0.1:1/", status=200),
-    does("http.wait_for_successful_query", "http://127.0.0.1:1/", status=200, wait_for=0),
     does("ini.options_present", "{s}/a.ini", sections={"s": {"k": "2"}}),
     does("ini.options_absent", "{s}/a.ini", sections={"s": ["k"]}),
     does("ini.sections_present", "{s}/a.ini", sections={"t": {"k": "2"}}),
@@ -192,8 +175,6 @@ EXAMPLES = (
     does("lvm.lv_present", "new", vgname="old", size="1G"),
     does("lvm.lv_present", "data", vgname="old", size="1G"),
     does("lvm.lv_absent", "data", vgname="old"),
-    does("loop.until", "file.touch", m_args=["{s}/new"], condition="True"),
-    does("loop.until_no_eval", "file.touch", expected=True, args=["{s}/new"]),
     does("mgrcompat.module_run", "file.touch", m_name="{s}/touched"),
     does("mgrcompat.module_run", "state.single", fun="file.touch", m_name="{s}/touched"),
     does("mount.mounted", "{s}/folder", device="tmpfs", fstype="tmpfs", config="{s}/file"),
@@ -222,14 +203,6 @@ EXAMPLES = (
     does("nftables.chain_absent", "old"),
     does("nftables.set_policy", chain="input", policy="drop"),
     does("nftables.flush", table="old", chain="old"),
-    does("npm.installed", "absent"),
-    does("npm.removed", "present"),
-    does("npm.bootstrap", "{s}/folder"),
-    does("pip.installed", "absent"),
-    does("pip.installed", requirements="{s}/file"),
-    does("pip.installed", editable="{s}/folder"),
-    does("pip.removed", "present"),
-    does("pip.uptodate", "all"),
     does("pkg.installed", "absent"),
     does("pkg.installed", "present", hold=True),
     does("pkg.latest", "present"),
@@ -289,16 +262,12 @@ EXAMPLES = (
     does("ssh_auth.manage", "m", user="root", config="{s}/keys", ssh_keys=["AAAAB3Nz"]),
     does("ssh_known_hosts.present", "web1", config="{s}/known", key="AAAAC3Nz", enc="ed25519"),
     does("ssh_known_hosts.absent", "old", config="{s}/known"),
-    does("supervisord.running", "down"),
-    does("supervisord.dead", "up"),
-    does("supervisord.mod_watch", "up", sfun="running"),
     does("sysctl.present", "kernel.ostype", value="Plan 9", config="{s}/file"),
     does("timezone.system", "Pacific/Pitcairn"),
-    does("virtualenv.managed", "{s}/new"),
-    does("virtualenv.manage", "{s}/new"),
     does("user.present", "catena-none", password="p", hash_password=True),
     does("user.present", "nobody", shell="/bin/other"),
     does("user.absent", "nobody"),
+    *LANGUAGE_EXAMPLES,
 )  # fmt: skip
 
 #: Called by the run itself, before any state; it gets low states and no name.
@@ -342,6 +311,7 @@ _FIXED = ("Encoding", "Collate", "Ctype", "Tablespace")
 _ROLE = {"can create databases": False, "password": "", "expiry time": None, "groups": []}
 #: What the functions say by which states look at services, packages and passwords.
 _ANSWERS: dict[str, Callable[..., Any]] = {
+    **LANGUAGE_ANSWERS,
     "acl.getfacl": lambda context, path, **more: acl.parse(
         f"# file: {path}\n# owner: root\nuser::rw-\nuser:bin:r--\n"
     ),
@@ -386,16 +356,6 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     "service.status": _up,
     "service.enabled": lambda context, name: name == "up",
     "service.masked": lambda context, name, runtime: name == "up",
-    "gem.list": lambda context, prefix, **kwargs: {"present": ["1.0"]},
-    "gem.sources_list": lambda context, **kwargs: ["https://old.example.org/"],
-    "supervisord.status": lambda context, **kwargs: {
-        "up": {"state": "RUNNING"},
-        "down": {"state": "STOPPED"},
-    },
-    "npm.planned": lambda context, dir, runas=None: {"added": 1},
-    "pip.freeze": lambda context, *args, **kwargs: ["present==1"],
-    "pip.list": lambda context, **kwargs: {"present": "1"},
-    "pip.list_upgrades": lambda context, **kwargs: {"present": "2"},
     "pkg.list_upgrades": lambda context, refresh=False: {"present": "2"},
     "pkg.list_holds": lambda context: ["locked"],
     "pkg.list_downloaded": lambda context: {},
