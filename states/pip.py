@@ -143,8 +143,10 @@ def _packages(context: Context, wanted: _Wanted) -> StateResult:
     notes, missing = _sorted_out(context, wanted, present)
     if missing and not context.test:
         # A program may have installed it in a folder that the remembered list did not have.
-        present = program.installed(context, wanted.made, fresh=True)
-        notes, missing = _sorted_out(context, wanted, present)
+        current = program.installed(context, wanted.made, fresh=True)
+        if current != present:
+            present = current
+            notes, missing = _sorted_out(context, wanted, present)
     if not missing:
         last = f"{_LAST} and up-to-date" if truth(wanted.options.upgrade) else _LAST
         return done("\n".join([*notes, last]))

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,6 @@ from catena.core.dry_run import TestModeError, refusing_changes
 from catena.core.frozen import replace
 from catena.core.plugins import BUILT_IN, Plugin, Registry
 from catena.core.types import StateResult
-from catena.modules import cron, debconf
 from catena.modules import acl, cron, debconf
 from catena.modules.npm import program as npm
 from catena.modules.npm.program import NodePackage
@@ -37,7 +35,6 @@ from catena.modules.shared.command import process
 from catena.runtime.session import JobSession, state_registry
 from catena.states import blockdev
 from catena.states import pkg as pkg_states
-from tests.unit.runtime.state_calls import ANSWERS, EXAMPLES, Example
 from tests.unit.runtime.dry_run_examples import (
     LANGUAGE_ANSWERS,
     LANGUAGE_EXAMPLES,
@@ -45,6 +42,7 @@ from tests.unit.runtime.dry_run_examples import (
     does,
     looks,
 )
+from tests.unit.runtime.state_calls import ANSWERS, EXAMPLES, Example
 
 REFUSED = "test mode refused to"
 
