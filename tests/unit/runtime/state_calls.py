@@ -32,6 +32,22 @@ def looks(fun: str, name: str = "{s}/file", /, **args: Any) -> Example:
 
 
 EXAMPLES = (
+    does("gem.installed", "absent"),
+    does("gem.removed", "present"),
+    does("gem.sources_add", "https://new.example.org/"),
+    does("gem.sources_remove", "https://old.example.org/"),
+    does("http.query", "http://127.0.0.1:1/", status=200),
+    does("http.wait_for_successful_query", "http://127.0.0.1:1/", status=200, wait_for=0),
+    does("loop.until", "file.touch", m_args=["{s}/new"], condition="True"),
+    does("loop.until_no_eval", "file.touch", expected=True, args=["{s}/new"]),
+    does("npm.installed", "absent"),
+    does("npm.removed", "present"),
+    does("npm.bootstrap", "{s}/folder"),
+    does("supervisord.running", "down"),
+    does("supervisord.dead", "up"),
+    does("supervisord.mod_watch", "up", sfun="running"),
+    does("virtualenv.managed", "{s}/new"),
+    does("virtualenv.manage", "{s}/new"),
     does("acl.present", "{s}/file", acl_type="user", acl_name="daemon", perms="r"),
     does("acl.absent", "{s}/file", acl_type="user", acl_name="bin"),
     does("acl.list_present", "{s}/file", acl_type="user", acl_names=["daemon"], perms="r"),
@@ -303,6 +319,13 @@ _ROLE = {"can create databases": False, "password": "", "expiry time": None, "gr
 
 #: What the functions say by which states look at services, packages and passwords.
 ANSWERS: dict[str, Callable[..., Any]] = {
+    "gem.list": lambda context, prefix, **kwargs: {"present": ["1.0"]},
+    "gem.sources_list": lambda context, **kwargs: ["https://old.example.org/"],
+    "supervisord.status": lambda context, **kwargs: {
+        "up": {"state": "RUNNING"},
+        "down": {"state": "STOPPED"},
+    },
+    "npm.planned": lambda context, dir, runas=None: {"added": 1},
     "acl.getfacl": lambda context, path, **more: acl.parse(
         f"# file: {path}\n# owner: root\nuser::rw-\nuser:bin:r--\n"
     ),
