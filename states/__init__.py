@@ -38,7 +38,6 @@ INDEX: Dict[str, str] = {
     "kmod": "catena.states.kmod",
     "locale": "catena.states.locale",
     "logrotate": "catena.states.logrotate",
-    "lvm": "catena.states.lvm",
     "loop": "catena.states.loop",
     "lvm": "catena.states.lvm",
     "mgrcompat": "catena.states.mgrcompat",
