@@ -72,7 +72,7 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         try:
             podman("run", "--rm", "--network", "none", "localhost/bb:1", "/bin/sh", "-c", ":")
         except AssertionError as problem:
-            require(f"podman can't run a container here: {str(problem)[:200]}")
+            pytest.skip(f"podman can't run a container here: {str(problem)[:200]}")
         yield folder
         podman("rm", "--all", "--force", "--time", "0")
         podman("rmi", "--all", "--force")
