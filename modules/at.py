@@ -94,7 +94,7 @@ def atq(context: Context, tag: Any = None) -> Dict[str, List[Dict[str, Any]]]:
 
 
 @function(reads=True)
-def jobcheck(context: Context, **wanted: Any) -> Dict[str, Any]:
+def jobcheck(context: Context, /, **wanted: Any) -> Dict[str, Any]:
     """Return the jobs that match all of runas, tag, year, month, day, hour and minute.
 
     Raises:

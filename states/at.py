@@ -52,7 +52,7 @@ def present(
 
 
 @state()
-def absent(context: Context, name: str, jobid: Any = None, **wanted: Any) -> StateResult:
+def absent(context: Context, /, name: str, jobid: Any = None, **wanted: Any) -> StateResult:
     """Remove jobs from the queue of at; without arguments all of them.
 
     Args:

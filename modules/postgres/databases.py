@@ -7,7 +7,15 @@ from typing import Any, Dict, List, Mapping, Optional
 from catena.core.context import Context
 from catena.core.frozen import dataclass, fields
 from catena.core.plugins import function
-from catena.modules.postgres.psql import Rows, act, ask, connection, elsewhere, rows_of
+from catena.modules.postgres.psql import (
+    PsqlConnection,
+    Rows,
+    act,
+    ask,
+    connection,
+    elsewhere,
+    rows_of,
+)
 from catena.modules.shared.arguments import take, truth
 
 _LIST = """SELECT d.datname AS "Name", r.rolname AS "Owner",
@@ -78,6 +86,17 @@ _CLAUSES: Mapping[str, str] = {
 }
 
 
+def only_connection(context: Context, arguments: Mapping[str, Any], what: str) -> PsqlConnection:
+    """Return the connection of a function that has no other arguments.
+
+    Raises:
+        UsageError: it was given another argument.
+    """
+    server, rest = connection(context, arguments)
+    take(_Nothing, rest, what)
+    return server
+
+
 @function(reads=True)
 def version(context: Context, /, **arguments: Any) -> str:
     """Return the version of a server.
@@ -86,8 +105,7 @@ def version(context: Context, /, **arguments: Any) -> str:
         context: the call's context.
         arguments: user, host, port, maintenance_db, password, runas.
     """
-    server, rest = connection(context, arguments)
-    take(_Nothing, rest, "postgres.version")
+    server = only_connection(context, arguments, "postgres.version")
     return ask(context, server, "SELECT current_setting('server_version') AS v")[0]["v"]
 
 
@@ -119,8 +137,7 @@ def psql_query(context: Context, /, query: str, **arguments: Any) -> Rows:
 @function(reads=True)
 def db_list(context: Context, /, **arguments: Any) -> Dict[str, Dict[str, str]]:
     """Return the databases of a server by name; arguments as of version."""
-    server, rest = connection(context, arguments)
-    take(_Nothing, rest, "postgres.db_list")
+    server = only_connection(context, arguments, "postgres.db_list")
     found = {}
     for row in ask(context, server, _LIST):
         found[row.pop("Name")] = row
@@ -193,8 +210,6 @@ def db_alter(context: Context, /, name: str, **arguments: Any) -> bool:
 
 def arguments_of(arguments: Mapping[str, Any]) -> Dict[str, Any]:
     """Return those arguments that belong to the connection."""
-    from catena.modules.postgres.psql import PsqlConnection
-
     names = {one.name for one in fields(PsqlConnection)}
     return {key: value for key, value in arguments.items() if key in names}
 
@@ -206,8 +221,7 @@ def db_remove(context: Context, /, name: str, **arguments: Any) -> bool:
     Raises:
         CommandExecutionError: the server does not answer, or refuses.
     """
-    server, rest = connection(context, arguments)
-    take(_Nothing, rest, "postgres.db_remove")
+    server = only_connection(context, arguments, "postgres.db_remove")
     number = ask(context, server, "SELECT current_setting('server_version_num') AS n")[0]["n"]
     if int(number) >= _FORCES:
         statements = ['DROP DATABASE :"name" WITH (FORCE)']
@@ -234,8 +248,7 @@ def owner_to(context: Context, /, dbname: str, ownername: str, **arguments: Any)
     Raises:
         CommandExecutionError: the server does not answer, or refuses; nothing was changed.
     """
-    server, rest = connection(context, arguments)
-    take(_Nothing, rest, "postgres.owner_to")
+    server = only_connection(context, arguments, "postgres.owner_to")
     act(
         context,
         elsewhere(server, dbname),

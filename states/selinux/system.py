@@ -142,7 +142,12 @@ def boolean(
 
 @state()
 def module(
-    context: Context, name: str, module_state: Any = "Enabled", version: Any = "any", **opts: Any
+    context: Context,
+    /,
+    name: str,
+    module_state: Any = "Enabled",
+    version: Any = "any",
+    **opts: Any,
 ) -> StateResult:
     """Make sure that a module of the policy is enabled, disabled, installed or removed.
 

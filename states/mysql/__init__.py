@@ -1,0 +1,1 @@
+"""mysql_*: what a MariaDB or MySQL server holds, in its wanted state."""

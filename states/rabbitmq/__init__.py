@@ -1,0 +1,1 @@
+"""rabbitmq_*: what a RabbitMQ node holds, in its wanted state."""
