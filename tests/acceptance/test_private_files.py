@@ -129,7 +129,7 @@ def exercise(fleet: Fleet) -> None:
 #: configuration, which the test itself has written.
 MEANT_MASTER = {
     "etc": "777", "etc/catena": "777", "etc/catena/master": "666",
-    "etc/catena/pki/master/curve.pub": "644", "etc/catena/pki": "755",
+    "etc/catena/pki/master/curve.pub": "644",
     "run": "755", "run/catena": "755", "run/catena/master": "750",
     "run/catena/master/master.sock": "660",
     "var": "755", "var/lib": "755", "var/lib/catena": "755",
@@ -152,7 +152,7 @@ def test_files_of_daemons_are_private_and_those_of_jobs_are_not(fleet: Fleet) ->
 
 MEANT_MINION = {
     "etc/catena", "etc/catena/minion", "etc/catena/minion.d", "etc/catena/grains",
-    "etc/catena/pki", "etc/catena/pki/minion/curve.pub", "run/catena", "var/cache",
+    "etc/catena/pki/minion/curve.pub", "run/catena", "var/cache",
     "var/cache/catena", "var/lib", "var/lib/catena",
 }  # fmt: skip
 

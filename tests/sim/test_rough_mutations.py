@@ -132,7 +132,7 @@ MUTATIONS: Mapping[Mutation, int] = {
     believes_anybody: 10000005,
     counts_foreign_uptime: 10000067,
     lets_jids_be_taken: 40000087,
-    confirms_what_has_ended: 10000131,
+    confirms_what_has_ended: 10000397,
 }
 
 
@@ -164,5 +164,7 @@ def test_checker_detects_a_chain_held_without_a_reason_after_its_clock_was_set_b
 @pytest.mark.timeout(SEARCH_SECONDS)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda found: found.__name__)
 def test_rough_checker_detects_each_deliberate_error(mutation: Mutation, below: Path) -> None:
-    seeds = range(world.ROUGH + 1, world.ROUGH + 2 * SEEDS, 2)
-    assert_detected(mutation, below, MUTATIONS[mutation], seeds)
+    known = MUTATIONS[mutation]
+    # Twice: the first world of a process can differ from the same one later.
+    seeds = (known, *range(world.ROUGH + 1, world.ROUGH + 2 * SEEDS, 2))
+    assert_detected(mutation, below, known, seeds)
