@@ -47,6 +47,15 @@ def pytest_sessionfinish() -> None:
     postgres_server.stop()
 
 
+@pytest.fixture(autouse=True)
+def kept_umask() -> Generator[None]:
+    """Restore the umask: a daemon that a test starts in this process sets its own."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Wait for the Debian roots of a test before its time limit begins."""

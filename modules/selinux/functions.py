@@ -153,8 +153,10 @@ def setsebools(context: Context, pairs: Mapping[str, Any], persist: Any = False)
 
     Raises:
         CommandExecutionError: setsebool is not installed, or failed.
-        UsageError: a value is neither on nor off.
+        UsageError: *pairs* is no mapping, or a value is neither on nor off.
     """
+    if not isinstance(pairs, Mapping):
+        raise UsageError(f"pairs must be a mapping of booleans, not {str(pairs)[:80]}")
     words: List[str] = []
     for name, value in pairs.items():
         word = parse.on_or_off(value)

@@ -166,7 +166,7 @@ def test_sizes_are_read(size: Any, found: float) -> None:
 def test_missing_program_names_its_package(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "_PATH", "/nowhere")
+    monkeypatch.setattr(programs, "PATH", "/nowhere")
     call: Callable[..., Any] = lvm.pv_present
     found = call(context, "/dev/none")
     assert found.comment.endswith("not available on this host: install the package lvm2")

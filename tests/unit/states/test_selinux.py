@@ -71,7 +71,7 @@ def test_host_without_selinux_says_which_file_is_missing(
 def test_missing_program_names_its_package(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "_PATH", "/nowhere")
+    monkeypatch.setattr(programs, "PATH", "/nowhere")
     found = selinux.boolean(context, "x", value=True)
     assert found.comment.endswith("install the package policycoreutils-python-utils")
 

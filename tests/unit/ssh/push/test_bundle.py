@@ -21,11 +21,14 @@ ABSENT = {
     "catena.renderers.gpg",
     "catena.renderers.jinja",
     "catena.renderers.mako",
+    "catena.renderers.nacl",
     "catena.renderers.py",
+    "catena.renderers.pyobjects",
     "catena.renderers.stateconf",
+    "catena.renderers.yamlex",
 }
 #: Third-party modules that are imported inside functions.
-FOREIGN = {"jmespath", "yaml", "zmq"}
+FOREIGN = {"jmespath", "msgpack", "yaml", "zmq"}
 
 
 def sources() -> dict[str, str]:
