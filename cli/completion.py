@@ -102,7 +102,7 @@ def keys(*states: str) -> Callable[[click.Context, click.Parameter, str], List[C
 
 
 def _answer(ctx: click.Context, ask: Ask[Any, Any, Any]) -> Any:
-    """Return the master's answer as plain data; None if there is none in time."""
+    """Return the master's answer as plain data; None on a timeout."""
     from catena.client import connect
 
     # Completion runs before any command, so the folder is not where `connect` expects it.

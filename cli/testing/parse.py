@@ -237,12 +237,12 @@ class _Node:
         return (self.at(index) for index in range(len(self.value(list, "a list"))))
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        """Return the mapping below *key*; empty if there is none."""
+        """Return the mapping below *key*; empty if the key is missing."""
         found: Mapping[str, Any] = self._typed(key, dict, "a mapping", dict)
         return found
 
     def text(self, key: str) -> str:
-        """Return the text below *key*; "" if there is none."""
+        """Return the text below *key*; "" if the key is missing."""
         return str(self._typed(key, str, "a text", str))
 
     def flag(self, key: str) -> bool:

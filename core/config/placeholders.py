@@ -74,7 +74,7 @@ def findings(settings: Any) -> List[str]:
 
 
 def _placeholder(name: str, text: str) -> str:
-    """Return the part of *text* that stands for a value; "" if there is none."""
+    """Return the placeholder in *text*; "" if it has no placeholder."""
     mark = _MARK.search(text)
     if mark:
         return mark.group()

@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 
 #: Number of events read from the table at a time.
 PAGE = 500
-#: Errors of a damaged row. An error of the database itself is none of them, and is raised.
+#: Errors that a damaged row causes. Errors of the database itself are raised.
 _DAMAGE = (RecordError, StoreCorruptError, LookupError, OverflowError, TypeError, ValueError)
 #: Seconds after which followers learn how far the table is, although no event matched their tags.
 QUIET_SECONDS = 0.2

@@ -120,7 +120,7 @@ class JobFolder:
         return self.path / "output"
 
     def misplaced(self) -> List[Path]:
-        """Return the entries that have the name of a file but are none, such as folders.
+        """Return the entries named like a job's file that are not regular files.
 
         Whatever has the name of a claim is a claim, of an unknown process if it is no link.
         """

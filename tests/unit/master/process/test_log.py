@@ -80,9 +80,14 @@ def test_log_refuses_a_pipe_that_somebody_reads(tmp_path: Path, root: logging.Lo
     os.close(reader)
 
 
-def test_log_accepts_a_character_device(root: logging.Logger) -> None:
+def test_log_accepts_a_character_device(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
     log.set_up("/dev/null", "info")
     root.error("gone")
+    assert "/dev/null" in [getattr(one, "baseFilename", "") for one in root.handlers]
+    # A handler that can't write says so on stderr.
+    assert capsys.readouterr() == ("", "")
 
 
 def test_log_keeps_its_file_when_a_pipe_takes_its_place(
